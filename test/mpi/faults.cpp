@@ -402,12 +402,8 @@ void killed_in_window() {
   MPI_Win_free(&win);
 }
 
-// Rank 1 dies before anybody has accessed its memory.
-void killed_before_access() {
-  Memory memory(Where::device, 1 << 16);
-  MPI_Win win;
-  MPI_Win_create(memory.at(0), 1 << 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+// Rank 1 dies, and the others go on when it is gone.
+void lose_rank_1() {
   const int pid = getpid();
   std::vector<int> pids(static_cast<size_t>(g_size));
   MPI_Allgather(&pid, 1, MPI_INT, pids.data(), 1, MPI_INT, MPI_COMM_WORLD);
@@ -416,6 +412,32 @@ void killed_before_access() {
     raise(SIGKILL);
   }
   while (kill(pids[1], 0) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+// Rank 1 has answered once, and dies before it answers what the others have a request for.
+void killed_before_answer() {
+  Memory memory(Where::device, 1 << 16);
+  MPI_Win win;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Win_create(memory.at(0), 1 << 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  MPI_Win_lock(MPI_LOCK_SHARED, 1, MPI_MODE_NOCHECK, win);
+  MPI_Get(memory.at(0), 100, MPI_BYTE, 1, 0, 100, MPI_BYTE, win);
+  MPI_Win_flush(1, win);
+  lose_rank_1();
+  MPI_Rget(memory.at(0), 100, MPI_BYTE, 1, 0, 100, MPI_BYTE, win, &request);
+  expect_error(MPI_Wait(&request, MPI_STATUS_IGNORE), "the wait");
+  MPI_Win_unlock(1, win);
+  MPI_Win_free(&win);
+}
+
+// Rank 1 dies before anybody has accessed its memory.
+void killed_before_access() {
+  Memory memory(Where::device, 1 << 16);
+  MPI_Win win;
+  MPI_Win_create(memory.at(0), 1 << 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  lose_rank_1();
   expect_error(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win), "the lock");
   MPI_Win_free(&win);
 }
@@ -688,6 +710,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"killed", killed},
                              {"killed_under_way", killed_under_way},
                              {"killed_in_window", killed_in_window},
+                             {"killed_before_answer", killed_before_answer},
                              {"killed_before_access", killed_before_access},
                              {"killed_in_turn", killed_in_turn},
                              {"killed_in_pieces", killed_in_pieces},

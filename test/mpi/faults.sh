@@ -100,8 +100,10 @@ check_deaths() {
     run "rank 1 (process [^)]*) died" -np 3 --enable-recovery "$program" $fault
     survived "$fault" 0 2
   done
-  run "rank 1 of the window on .* has ended" -np 3 --enable-recovery "$program" killed_in_window
-  survived killed_in_window 0 2
+  for fault in killed_in_window killed_before_answer; do
+    run "rank 1 of the window on .* has ended" -np 3 --enable-recovery "$program" $fault
+    survived "$fault" 0 2
+  done
   if [[ -n ${GC_NODES:-} ]]; then
     run "a message of .* from rank 1 .* failed: that process has ended before it was complete" \
       -np 3 --enable-recovery "$program" killed_in_pieces

@@ -477,6 +477,8 @@ endforeach()
 # Nobody had looked at a process before it ended.
 gc_mpi_mutant(530 MUST_PRINT "time limit" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --enable-recovery --timeout 15
   COMMAND test/mpi/faults killed_before_access)
+gc_mpi_mutant(531 MUST_PRINT "time limit" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --enable-recovery --timeout 15
+  COMMAND test/mpi/faults killed_before_answer)
 
 gc_test(mpi.causes LABELS mpi TIMEOUT 240 PROCESSORS 4 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/causes.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/causes)

@@ -24,10 +24,10 @@ void gcm_log_no_request(void) { gcm_abi->log(-1, "this rank has no memory left f
 
 /* ---- progress ---- */
 
-static bool has_ended(const gcm_outer_request *r) {
+static bool has_ended(gcm_outer_request *r) {
   int i = 0;
   while (i < GCM_MOST_INNER && (r->inner[i] == MPI_REQUEST_NULL || gcm_is_complete(r->inner[i]))) i++;
-  return i == GCM_MOST_INNER;
+  return i == GCM_MOST_INNER || (r->is_lost != NULL && r->is_lost(r));
 }
 
 /* Returns the requests whose inner ones are complete, no longer in the list. */
@@ -126,6 +126,7 @@ static void construct(gcm_outer_request *r) {
   outer->req_status = ompi_status_empty;
   for (int i = 0; i < GCM_MOST_INNER; i++) r->inner[i] = MPI_REQUEST_NULL;
   r->end = NULL;
+  r->is_lost = NULL;
   r->ended = r->detached = false;
 }
 OBJ_CLASS_INSTANCE(gcm_outer_request, mca_pml_base_request_t, construct, NULL);

@@ -18,6 +18,9 @@ typedef struct gcm_outer_request {
   ompi_request_t *inner[GCM_MOST_INNER]; /* MPI_REQUEST_NULL: none */
   /* The inner ones are complete: ends them by gcm_wait(), and sets the status of `super`. */
   void (*end)(struct gcm_outer_request *request);
+  /* Returns whether some inner ones never complete: `end` leaves them to Open MPI then. NULL: nobody knows. A lock is
+   * held meanwhile. */
+  bool (*is_lost)(struct gcm_outer_request *request);
   bool ended;    /* it is complete, or about to be */
   bool detached; /* the application has freed it while it was under way, or never had it */
   struct gcm_outer_request *next;

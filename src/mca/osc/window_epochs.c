@@ -47,6 +47,8 @@ static int look_at_ranks(gcm_device_window *w, const int *ranks, int n) {
   return MPI_SUCCESS;
 }
 
+bool gcm_has_lost_rank(gcm_device_window *w, int rank) { return look_at_ranks(w, &rank, 1) != MPI_SUCCESS; }
+
 int gcm_wait_for_window(gcm_device_window *w, bool (*ready)(gcm_device_window *w, const void *argument),
                         const void *argument, const int *ranks, int n) {
   enum { kLooks = 1024 };

@@ -14,6 +14,8 @@ typedef struct operation {
   gcm_outer_request super;
   gcm_device_window *window;
   int target;
+  unsigned looks; /* for the end of the target, by MPI_Wait and the like */
+  bool lost;
   gcm_type *type;  /* of the target, until its description is sent; NULL: no reference */
   size_t expected; /* bytes of the reply */
   gcm_window_answer answer;
@@ -22,6 +24,8 @@ typedef struct operation {
 
 static void construct(operation *o) {
   o->window = NULL;
+  o->looks = 0;
+  o->lost = false;
   o->type = NULL;
   o->expected = 0;
   o->answer.rc = MPI_SUCCESS;
@@ -42,6 +46,14 @@ static void complain(const operation *o, const char *why) {
   gcm_abi->log(-1, line);
 }
 
+/* What the program waits for by its request ends with the target, too. */
+static bool is_lost(gcm_outer_request *r) {
+  enum { kLooks = 1024 };
+  operation *o = (operation *)r;
+  if (++o->looks % kLooks == 0 && !gc_mutant(531)) o->lost = gcm_has_lost_rank(o->window, o->target);
+  return o->lost;
+}
+
 /* Ends the inner requests. Returns the class of the first failure. */
 static int end_inner(operation *o) {
   int first = MPI_SUCCESS;
@@ -58,6 +70,10 @@ static int end_inner(operation *o) {
 }
 
 static int result_of(operation *o) {
+  if (o->lost) {
+    OBJ_RETAIN(o); /* the PML may go on using its memory */
+    return MPI_ERR_OTHER;
+  }
   const int rc = end_inner(o);
   if (rc != MPI_SUCCESS) complain(o, "Open MPI's own transport or the target could not move its data");
   if (rc == MPI_SUCCESS && o->answer.rc != MPI_SUCCESS)
@@ -253,7 +269,10 @@ int gcm_begin_operation(const ompi_win_t *win, const gcm_operation_call *call, o
   o->super.super.req_ompi.req_mpi_object.win = (ompi_win_t *)(uintptr_t)win;
   rc = begin(o, call);
   if (rc != MPI_SUCCESS) return give_up(o, rc);
-  if (request != NULL) *request = &o->super.super.req_ompi;
+  if (request != NULL) {
+    o->super.is_lost = is_lost;
+    *request = &o->super.super.req_ompi;
+  }
   put_under_way(o);
   return MPI_SUCCESS;
 }

@@ -12,5 +12,5 @@ include src/core/progress/Makefile.mk
 noinst_LTLIBRARIES += src/core/libcore.la
 src_core_libcore_la_SOURCES = $(GC_CORE_SOURCES)
 
-GC_CORE_LIBS = src/core/libcore.la src/topo/libtopo.la src/net/libnet.la src/gpu/libgpu.la src/base/libbase.la \
+GC_CORE_LIBS = src/core/libcore.la src/net/libnet.la src/topo/libtopo.la src/gpu/libgpu.la src/base/libbase.la \
 	$(HWLOC_LIBS) $(CUDA_LIBS)

@@ -99,6 +99,8 @@ class Device {
   virtual ~Device() = default;
   virtual const Identity& identity() const = 0;
   virtual int index() const = 0;
+  // Returns where it is on the PCI bus, as "0000:17:00.0"; empty: it is not on one.
+  virtual std::string pci_address() const { return {}; }
   // Defaults that suit a kind of device; the parameters of these names override them.
   struct CopyBytes {
     size_t two, more;  // of two ranks, of more; 0: never

@@ -13,4 +13,4 @@ include src/net/verbs/Makefile.mk
 noinst_LTLIBRARIES += src/net/libnet.la
 src_net_libnet_la_SOURCES = $(GC_NET_SOURCES)
 
-GC_NET_LIBS = src/net/libnet.la $(GC_GPU_LIBS)
+GC_NET_LIBS = src/net/libnet.la $(GC_TOPO_LIBS) $(GC_GPU_LIBS)

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/status.h"
 #include "proto/format/connection.h"
@@ -22,7 +23,7 @@ namespace gpucoll::net {
 
 // What one end tells the other: plain bytes.
 struct LinkBlob {
-  uint8_t bytes[128];
+  uint8_t bytes[160];
 };
 
 // Memory as transports need it; core implements it over the device.
@@ -38,6 +39,9 @@ class MemoryPort {
   // Makes shared host memory visible to kernels: kernel address.
   virtual Result<void*> map_host(void* host, size_t bytes) = 0;
   virtual void unmap_host(void* host, void* kernel_address, size_t bytes) noexcept = 0;
+  // Returns the directory in sysfs of the device, by which transports find network devices near it (topo/pci.h); empty:
+  // it is not on the PCI bus.
+  virtual std::string pci_directory() const { return {}; }
 };
 
 enum class Side { send, receive };

@@ -6,6 +6,8 @@ GC_TOPO_SOURCES = \
 	src/topo/node.h \
 	src/topo/nvml.cpp \
 	src/topo/nvml.h \
+	src/topo/pci.cpp \
+	src/topo/pci.h \
 	src/topo/topology.cpp \
 	src/topo/topology.h
 src_topo_libtopo_la_SOURCES = $(GC_TOPO_SOURCES)

@@ -28,13 +28,16 @@ test_unit_net_fake_verbs_la_LDFLAGS = $(GC_FAKE_VERBS_LDFLAGS)
 check_PROGRAMS += test/unit/net/verbs_test
 test_unit_net_verbs_test_SOURCES = test/unit/net/verbs_test.cpp test/unit/net/link_kernels.h
 test_unit_net_verbs_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/net/verbs_devices_test
+test_unit_net_verbs_devices_test_SOURCES = test/unit/net/verbs_devices_test.cpp test/unit/net/link_kernels.h
+test_unit_net_verbs_devices_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_LTLIBRARIES += test/unit/net/fake_verbs_tsan.la
 test_unit_net_fake_verbs_tsan_la_SOURCES = test/unit/net/fake_verbs.cpp
 test_unit_net_fake_verbs_tsan_la_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_net_fake_verbs_tsan_la_LDFLAGS = $(GC_FAKE_VERBS_LDFLAGS) -fsanitize=thread
 check_PROGRAMS += test/unit/net/verbs_test_tsan
-test_unit_net_verbs_test_tsan_SOURCES = test/unit/net/verbs_test.cpp src/net/step_lanes.cpp $(GC_VERBS_SOURCES)
+test_unit_net_verbs_test_tsan_SOURCES = test/unit/net/verbs_test.cpp src/net/step_lanes.cpp src/topo/pci.cpp $(GC_VERBS_SOURCES)
 test_unit_net_verbs_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_net_verbs_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_net_verbs_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)

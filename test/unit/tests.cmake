@@ -103,6 +103,14 @@ if(GC_TSAN_VARIANTS)
 endif()
 if(GC_VERBS)
   gc_test(unit.verbs LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS} COMMAND test/unit/net/verbs_test)
+  gc_test(unit.verbs_devices LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
+    COMMAND test/unit/net/verbs_devices_test)
+  gc_mutant(538 MUST_PRINT "FAILED.*VerbsDevicesTest.AreThoseNearestToTheGpu" LABELS unit
+    ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
+    COMMAND test/unit/net/verbs_devices_test --gtest_filter=*.AreThoseNearestToTheGpu)
+  gc_mutant(539 MUST_PRINT "FAILED.*VerbsDevicesTest.LanesTakeTheRailsInTurn" LABELS unit
+    ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
+    COMMAND test/unit/net/verbs_devices_test --gtest_filter=*.LanesTakeTheRailsInTurn)
   gc_mutant(190 MUST_PRINT "FAILED.*Verbs.CarrySlicesOfAnySize" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
     COMMAND test/unit/net/verbs_test --gtest_filter=Verbs.CarrySlicesOfAnySize*)
   gc_mutant(192 MUST_PRINT "FAILED.*Verbs.ALinkThatGoesDown" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}

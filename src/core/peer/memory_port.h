@@ -4,6 +4,7 @@
 
 #include "gpu/device.h"
 #include "net/transport.h"
+#include "topo/pci.h"
 
 namespace gpucoll::core {
 
@@ -32,6 +33,10 @@ class DeviceMemoryPort final : public net::MemoryPort {
   Result<void*> map_host(void* host, size_t bytes) override {
     GC_TRY_AS(gpu::HostBlock block, device_.register_host(host, bytes));
     return block.kernel;
+  }
+  std::string pci_directory() const override {
+    const std::string address = device_.pci_address();
+    return address.empty() ? address : topo::pci_directory("/sys/bus/pci/devices/" + address);
   }
   void unmap_host(void* host, void* kernel_address, size_t bytes) noexcept override {
     device_.unregister_host({host, kernel_address, bytes});

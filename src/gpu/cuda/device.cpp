@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -88,6 +90,14 @@ Status CudaDevice::set_up() {
   uses_host_page_tables_ = host_tables != 0;
   has_signals_ = signals != 0 && has_queues();
   return {};
+}
+
+std::string CudaDevice::pci_address() const {
+  char address[32] = {};
+  if (cudaDeviceGetPCIBusId(address, sizeof address, index_) != cudaSuccess) return {};
+  std::string text = address;  // sysfs has small letters
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
 }
 
 // Streams of one queue of the hardware wait for each other, whatever each of them waits for: who lets streams wait for

@@ -22,6 +22,7 @@ class CudaDevice final : public Device {
 
   const Identity& identity() const override { return identity_; }
   int index() const override { return index_; }
+  std::string pci_address() const override;
   Defaults defaults() const override { return kGpuDefaults; }
   int warp_threads() const override { return 32; }
   bool keeps_lines_whole() const override { return keeps_lines_whole_; }

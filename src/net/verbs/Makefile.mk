@@ -2,6 +2,8 @@
 GC_VERBS_SOURCES = \
 	src/net/verbs/device.cpp \
 	src/net/verbs/device.h \
+	src/net/verbs/devices.cpp \
+	src/net/verbs/devices.h \
 	src/net/verbs/library.cpp \
 	src/net/verbs/library.h \
 	src/net/verbs/queue_pair.cpp \

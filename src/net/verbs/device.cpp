@@ -5,34 +5,12 @@
 #include <cstring>
 #include <mutex>
 
-#include "base/log.h"
 #include "base/params.h"
 #include "base/system_limits.h"
+#include "topo/pci.h"
 
 namespace gpucoll::net {
 namespace {
-
-// The parameter verbs_device names a device, a device and a port, or neither: "mlx5_0", "mlx5_0:1" or nothing.
-struct WantedPort {
-  std::string device;
-  int port = 0;  // 0: any
-  bool takes(const char* name) const { return device.empty() || device == name; }
-};
-
-Result<WantedPort> wanted_port() {
-  const std::string& text = params().verbs_device;
-  const size_t colon = text.find(':');
-  WantedPort wanted = {text.substr(0, colon)};
-  if (colon == std::string::npos) return wanted;
-  const std::string digits = text.substr(colon + 1);
-  if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos ||
-      std::stoi(digits) < 1 || std::stoi(digits) > 255)
-    return Status::error(Code::invalid_argument,
-                         "the parameter verbs_device is '%s': write a device's name, or name and port as mlx5_0:1",
-                         text.c_str());
-  wanted.port = std::stoi(digits);
-  return wanted;
-}
 
 const char* describe_state(ibv_port_state state) {
   switch (state) {
@@ -41,6 +19,31 @@ const char* describe_state(ibv_port_state state) {
     case IBV_PORT_ARMED: return "armed";
     case IBV_PORT_ACTIVE: return "active";
     default: return "in an unknown state";
+  }
+}
+
+// By verbs' tables.
+uint64_t lanes_of(uint8_t width) {
+  switch (width) {
+    case 1: return 1;
+    case 2: return 4;
+    case 4: return 8;
+    case 8: return 12;
+    case 16: return 2;
+    default: return 0;
+  }
+}
+uint64_t lane_rate(uint8_t speed) {  // in Mb/s
+  switch (speed) {
+    case 1: return 2500;
+    case 2: return 5000;
+    case 4:
+    case 8: return 10000;
+    case 16: return 14000;
+    case 32: return 25000;
+    case 64: return 50000;
+    case 128: return 100000;
+    default: return 0;
   }
 }
 
@@ -62,6 +65,10 @@ int rank_of(const ibv_gid_entry& entry) {
 VerbsDevice::~VerbsDevice() {
   if (domain_) library_.dealloc_pd(domain_);
   if (context_) library_.close_device(context_);
+}
+
+uint64_t VerbsDevice::rate() const noexcept {
+  return lanes_of(attributes_.active_width) * lane_rate(attributes_.active_speed);
 }
 
 const char* VerbsDevice::port_state() const noexcept {
@@ -133,10 +140,10 @@ Status VerbsDevice::use_port(int port) {
   return {};
 }
 
-// `port` 0: the first one that can be used.
 Result<std::unique_ptr<VerbsDevice>> VerbsDevice::open(const VerbsLibrary& library, ibv_device* device, int port) {
   std::unique_ptr<VerbsDevice> opened(new VerbsDevice(library));
   const char* const name = library.get_device_name(device);
+  opened->directory_ = topo::pci_directory(std::string(device->ibdev_path) + "/device");
   opened->context_ = library.open_device(device);
   if (!opened->context_) return Status::system(errno, "%s cannot be opened", name);
   ibv_device_attr attributes = {};
@@ -155,43 +162,6 @@ Result<std::unique_ptr<VerbsDevice>> VerbsDevice::open(const VerbsLibrary& libra
     if (first) first = std::move(usable);
   }
   return first ? Status::error(Code::unsupported, "%s has no port", name) : std::move(first);
-}
-
-Result<std::unique_ptr<VerbsDevice>> VerbsDevice::open_wanted(const VerbsLibrary& library) {
-  GC_TRY_AS(const WantedPort wanted, wanted_port());
-  int count = 0;
-  const std::unique_ptr<ibv_device*, void (*)(ibv_device**)> list(library.get_device_list(&count),
-                                                                  library.free_device_list);
-  std::string why;
-  for (int i = 0; list && i < count; ++i) {
-    ibv_device* const device = list.get()[i];
-    const char* const name = library.get_device_name(device);
-    if (!wanted.takes(name)) continue;
-    // iWARP has no write with immediate.
-    auto opened = device->transport_type == IBV_TRANSPORT_IB
-                      ? open(library, device, wanted.port)
-                      : Status::error(Code::unsupported, "%s is no device of InfiniBand or RoCE", name);
-    if (opened) return opened;
-    if (opened.status().code() == Code::invalid_argument) return opened;
-    why += (why.empty() ? "" : "; ") + std::string(opened.status().what());
-  }
-  if (!why.empty()) return Status::error(Code::unsupported, "no RDMA device can be used here: %s", why.c_str());
-  if (wanted.device.empty()) return Status::error(Code::unsupported, "there is no RDMA device here");
-  return Status::error(Code::unsupported, "there is no RDMA device %s here (parameter verbs_device)",
-                       wanted.device.c_str());
-}
-
-Result<VerbsDevice*> VerbsDevice::instance() {
-  static std::mutex mutex;
-  static VerbsDevice* device = nullptr;
-  std::lock_guard lock(mutex);
-  if (device) return device;
-  GC_TRY_AS(const VerbsLibrary* library, VerbsLibrary::instance());
-  GC_TRY_AS(auto chosen, open_wanted(*library));
-  log::write(log::Level::info, "verbs: %s, %s", chosen->name().c_str(),
-             chosen->roce() ? ("RoCE v2, GID " + std::to_string(chosen->gid_index())).c_str()
-                            : ("InfiniBand, LID " + std::to_string(chosen->attributes().lid)).c_str());
-  return device = chosen.release();
 }
 
 Result<MemoryRegion> MemoryRegion::create(VerbsDevice& device, void* data, size_t bytes, bool peers_write) {

@@ -1,7 +1,6 @@
-// The RDMA device, port and address (LID, or GID of RoCE) that this process uses.
+// An RDMA device with its port and address (LID, or GID of RoCE).
 //
-// Thread safety: any function from any thread. Ownership: the process's device stays open until the process ends, and
-// outlives all regions and queue pairs.
+// Thread safety: any function from any thread. Ownership: a device outlives its regions and queue pairs.
 #pragma once
 #include <array>
 #include <chrono>
@@ -16,12 +15,9 @@ namespace gpucoll::net {
 
 class VerbsDevice {
  public:
-  // Returns the device that the parameter verbs_device names, else the first one with an active port, and opens it at
-  // the first call. Errors: unsupported, saying what there is instead.
-  static Result<VerbsDevice*> instance();
-
-  // Opens it once more, for tests. Errors: unsupported; invalid_argument, where a parameter makes no sense.
-  static Result<std::unique_ptr<VerbsDevice>> open_wanted(const VerbsLibrary& library);
+  // Opens a device for a port; 0: for the first one that can be used. Errors: unsupported; invalid_argument, where a
+  // parameter makes no sense.
+  static Result<std::unique_ptr<VerbsDevice>> open(const VerbsLibrary& library, ibv_device* device, int port);
 
   const VerbsLibrary& library() const noexcept { return library_; }
   ibv_context* context() const noexcept { return context_; }
@@ -29,7 +25,11 @@ class VerbsDevice {
   // Returns "mlx5_0, port 1", for sentences.
   const std::string& name() const noexcept { return name_; }
   int port() const noexcept { return port_; }
+  // Returns its directory in sysfs (topo/pci.h); empty: it is none of the PCI bus.
+  const std::string& directory() const noexcept { return directory_; }
   const ibv_port_attr& attributes() const noexcept { return attributes_; }
+  // Returns how many Mb/s the port carries; 0: it does not say.
+  uint64_t rate() const noexcept;
   // Returns whether the port has Ethernet below it: peers are then known by GIDs.
   bool roce() const noexcept { return attributes_.link_layer == IBV_LINK_LAYER_ETHERNET; }
   const ibv_gid& gid() const noexcept { return gid_; }
@@ -55,14 +55,13 @@ class VerbsDevice {
 
  private:
   explicit VerbsDevice(const VerbsLibrary& library) : library_(library) {}
-  static Result<std::unique_ptr<VerbsDevice>> open(const VerbsLibrary& library, ibv_device* device, int port);
   Status use_port(int port);
   Status choose_gid();
 
   const VerbsLibrary& library_;
   ibv_context* context_ = nullptr;
   ibv_pd* domain_ = nullptr;
-  std::string name_;
+  std::string name_, directory_;
   int port_ = 0, gid_index_ = 0, most_requests_ = 0;
   ibv_port_attr attributes_ = {};
   ibv_gid gid_ = {};

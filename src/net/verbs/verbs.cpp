@@ -1,10 +1,12 @@
 // The verbs transport: each end has all lanes' blocks in host memory of its own, mapped for its kernels and registered
-// with the RDMA device. The sending end writes what its kernels have put into slots into the same slots of the
-// receiving end, which sees it complete and stores the tail; heads go back as immediate data (format/step_immediate.h).
+// with the RDMA devices that are nearest to the GPU. It has a queue pair for each of these (a rail), and the lanes take
+// the rails in turn: as many rails as the end with fewer devices has. The sending end writes what its kernels have put
+// into slots into the same slots of the receiving end, which sees it complete and stores the tail; heads go back as
+// immediate data (format/step_immediate.h).
 //
 // No queue overflows. Kernels fill at most kSteps steps of a lane beyond the head that the sending end has stored, and
 // it stores one only once the receiving end has told it and its own writes up to there are complete. So at most kSteps
-// slices of a lane, and kSteps heads, are under way, and both queues have room for these.
+// slices of a lane, and kSteps heads, are under way, and both queues of a rail have room for those of all lanes.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -14,7 +16,7 @@
 #include "net/host_blocks.h"
 #include "net/step_lanes.h"
 #include "net/transport.h"
-#include "net/verbs/device.h"
+#include "net/verbs/devices.h"
 #include "net/verbs/queue_pair.h"
 #include "proto/format/step_immediate.h"
 
@@ -27,11 +29,17 @@ using proto::kSteps;
 using proto::Note;
 using proto::StepFrame;
 
-struct VerbsBlob {
+constexpr size_t kMostRails = 4;
+
+struct RailBlob {
   QueuePairAddress pair;
+  uint32_t key;
+};
+struct VerbsBlob {
   uint64_t address;  // of the blocks and notes
   uint64_t bytes;
-  uint32_t key;
+  uint64_t rails;
+  RailBlob rail[kMostRails];
 };
 static_assert(sizeof(VerbsBlob) <= sizeof(LinkBlob));
 
@@ -40,10 +48,42 @@ constexpr int kIdStepBits = 56;
 uint64_t slice_id(int lane, uint64_t end) { return static_cast<uint64_t>(lane) << kIdStepBits | end; }
 constexpr uint64_t kTrialId = ~uint64_t{0};
 
+// One of the devices that a link goes over.
+struct Rail {
+  Rail(VerbsDevice* nearest, MemoryRegion registered) : device(nearest), region(std::move(registered)) {}
+
+  // Sends what tells that the connection works: counted by the caller.
+  void begin_trial() {
+    trial = Trial{};
+    ++outstanding;
+  }
+  bool is_established() const { return !trial || (trial->sent && trial->received); }
+
+  struct Trial {
+    bool sent = false, received = false;
+  };
+  VerbsDevice* device;
+  MemoryRegion region;
+  std::unique_ptr<QueuePair> pair;  // goes before the region
+  uint32_t key_there = 0;           // of the other side's blocks
+  VerbsDevice::PeerName peer = {};
+  int outstanding = 0;  // completions that are still to come of what this side has sent
+  std::optional<Trial> trial;
+};
+
+VerbsDevice::PeerName name_of(const QueuePairAddress& pair) {
+  VerbsDevice::PeerName name;
+  std::memcpy(name.data(), pair.gid, sizeof pair.gid);
+  std::memcpy(name.data() + sizeof pair.gid, &pair.lid, sizeof pair.lid);
+  return name;
+}
+
 class VerbsEnd : public LinkEnd {
  public:
   VerbsEnd(const LinkShape& shape, MemoryPort& memory)
-      : shape_(shape), blocks_(shape, memory, static_cast<size_t>(shape.lanes) * kSteps * sizeof(Note)) {}
+      : shape_(shape),
+        gpu_(memory.pci_directory()),
+        blocks_(shape, memory, static_cast<size_t>(shape.lanes) * kSteps * sizeof(Note)) {}
 
   const LinkBlob& blob() const override { return blob_; }
   proto::Connector connector(int lane) const override { return blocks_.connector(lane); }
@@ -56,123 +96,142 @@ class VerbsEnd : public LinkEnd {
     if (blob.bytes != blocks_.bytes())
       return Status::error(Code::remote, "the other side has %llu bytes for this connection instead of %zu",
                            static_cast<unsigned long long>(blob.bytes), blocks_.bytes());
-    there_ = {blob.address, blob.key};
-    peer_ = name_of(blob.pair);
-    GC_TRY(device_->expect_answer(peer_));
-    return pair_->connect(blob.pair);
+    if (blob.rails == 0 || blob.rails > kMostRails)
+      return Status::error(Code::remote, "the other side offers %llu RDMA devices for a connection",
+                           static_cast<unsigned long long>(blob.rails));
+    there_ = blob.address;
+    while (rails_.size() > blob.rails) rails_.pop_back();
+    for (size_t i = 0; i < rails_.size(); ++i) GC_TRY(connect(rails_[i], blob.rail[i]));
+    return {};
   }
   Status begin_trial() override {
-    trial_ = Trial{};
-    ++outstanding_;
-    return try_out();
+    for (Rail& rail : rails_) {
+      rail.begin_trial();
+      GC_TRY(try_out(rail));
+    }
+    return {};
   }
   Result<bool> established() override {
-    if (!trial_) return true;
-    if (Status polled = poll_all().status(); !polled) {
-      device_->remember_silent(peer_);
-      return polled;
+    bool all = true;
+    for (Rail& rail : rails_) {
+      if (rail.is_established()) continue;
+      if (Status polled = poll_all(rail).status(); !polled) {
+        rail.device->remember_silent(rail.peer);
+        return polled;
+      }
+      all = all && rail.is_established();
     }
-    return trial_->sent && trial_->received;
+    return all;
   }
 
  protected:
-  // Makes the blocks, and a lane of either side's for each, and the queue pair.
+  // Makes the blocks, and a lane of either side's for each, and the queue pairs.
   template <class Lane>
   Status allocate(std::vector<Lane>* lanes, bool peer_writes) {
-    GC_TRY_AS(device_, VerbsDevice::instance());
-    const uint64_t largest = uint64_t{kSteps} * shape_.slots.simple;  // slice
-    if (largest > device_->attributes().max_msg_sz)
-      return Status::error(Code::unsupported,
-                           "%s sends at most %u bytes at once: set buffer_bytes and send_recv_buffer_bytes to no more",
-                           device_->name().c_str(), device_->attributes().max_msg_sz);
+    GC_TRY_AS(const VerbsDevices* devices, VerbsDevices::instance());
     GC_TRY(blocks_.create("gpucoll-verbs").status());
     blocks_.close_name();
     for (int lane = 0; lane < shape_.lanes; ++lane)
       lanes->emplace_back(blocks_.receive_block(lane), blocks_.send_block(lane), shape_.slots);
-    GC_TRY_AS(region_, MemoryRegion::create(*device_, blocks_.data(), blocks_.bytes(), peer_writes));
     // A slice and its note, or a head; and the trial.
     most_sends_ = 2 * shape_.lanes * kSteps + 1;
-    GC_TRY_AS(pair_, QueuePair::create(*device_, most_sends_, shape_.lanes * kSteps + 1));
+    const size_t most = std::min(kMostRails, static_cast<size_t>(shape_.lanes));
+    for (VerbsDevice* const device : devices->nearest(gpu_, most)) GC_TRY(add_rail(device, peer_writes));
     VerbsBlob blob = {};
-    blob.pair = pair_->address();
     blob.address = reinterpret_cast<uint64_t>(blocks_.data());
     blob.bytes = blocks_.bytes();
-    blob.key = region_->remote_key();
+    blob.rails = rails_.size();
+    for (size_t i = 0; i < rails_.size(); ++i)
+      blob.rail[i] = {rails_[i].pair->address(), rails_[i].region.remote_key()};
     std::memcpy(blob_.bytes, &blob, sizeof blob);
     return {};
   }
   // Sends kTrialImmediate as kTrialId.
-  virtual Status try_out() = 0;
+  virtual Status try_out(Rail& rail) = 0;
   // Takes what has come, and what has been acknowledged.
   virtual Status on_received(const Completion& completion) = 0;
   virtual Status on_sent(uint64_t id) = 0;
 
+  Rail& rail_of(int lane) { return rails_[gc_mutant(539) ? 0 : static_cast<size_t>(lane) % rails_.size()]; }
   // Polls the completions that are there, for a while; returns whether there was any.
   Result<bool> poll_all() {
-    constexpr int kMost = 64;  // then others have their turn
-    Completion completion;
-    for (int i = 0; i < kMost; ++i) {
-      GC_TRY_AS(const bool any, pair_->poll(&completion));
-      if (!any) return i > 0;
-      GC_TRY(completion.received ? received(completion) : sent(completion.id));
+    bool any = false;
+    for (Rail& rail : rails_) {
+      GC_TRY_AS(const bool polled, poll_all(rail));
+      any = any || polled;
     }
-    return true;
+    return any;
   }
   StepProgress state(bool moved) const {
     if (moved) return StepProgress::moved;
-    return outstanding_ > 0 ? StepProgress::pending : StepProgress::none;
+    const bool pending =
+        std::any_of(rails_.begin(), rails_.end(), [](const Rail& rail) { return rail.outstanding > 0; });
+    return pending ? StepProgress::pending : StepProgress::none;
   }
   Note* note(int lane, uint64_t step) const {
     return static_cast<Note*>(blocks_.extra()) + static_cast<size_t>(lane) * kSteps + step % kSteps;
   }
-  QueuePair::Local local(const void* data, uint64_t bytes) const {
-    return {data, static_cast<uint32_t>(bytes), region_->local_key()};
+  static QueuePair::Local local(const Rail& rail, const void* data, uint64_t bytes) {
+    return {data, static_cast<uint32_t>(bytes), rail.region.local_key()};
   }
   // Returns where the same bytes lie on the other side.
-  QueuePair::Remote remote(const void* data) const {
-    return {there_.address +
-                static_cast<uint64_t>(static_cast<const uint8_t*>(data) - static_cast<const uint8_t*>(blocks_.data())),
-            there_.key};
+  QueuePair::Remote remote(const Rail& rail, const void* data) const {
+    return {
+        there_ + static_cast<uint64_t>(static_cast<const uint8_t*>(data) - static_cast<const uint8_t*>(blocks_.data())),
+        rail.key_there};
   }
 
   const LinkShape shape_;
-  HostBlocks blocks_;
 
  private:
-  struct Trial {
-    bool sent = false, received = false;
-  };
-  Status sent(uint64_t id) {
-    --outstanding_;
-    if (id != kTrialId) return on_sent(id);
-    trial_->sent = true;
+  Status add_rail(VerbsDevice* device, bool peer_writes) {
+    const uint64_t largest = uint64_t{kSteps} * shape_.slots.simple;  // slice
+    if (largest > device->attributes().max_msg_sz)
+      return Status::error(Code::unsupported,
+                           "%s sends at most %u bytes at once: set buffer_bytes and send_recv_buffer_bytes to no more",
+                           device->name().c_str(), device->attributes().max_msg_sz);
+    GC_TRY_AS(auto region, MemoryRegion::create(*device, blocks_.data(), blocks_.bytes(), peer_writes));
+    rails_.emplace_back(device, std::move(region));
+    GC_TRY_AS(rails_.back().pair, QueuePair::create(*device, most_sends_, shape_.lanes * kSteps + 1));
     return {};
   }
-  Status received(const Completion& completion) {
-    if (!trial_ || trial_->received) return on_received(completion);
+  static Status connect(Rail& rail, const RailBlob& peer) {
+    rail.key_there = peer.key;
+    rail.peer = name_of(peer.pair);
+    GC_TRY(rail.device->expect_answer(rail.peer));
+    return rail.pair->connect(peer.pair);
+  }
+  Result<bool> poll_all(Rail& rail) {
+    constexpr int kMost = 64;  // then others have their turn
+    Completion completion;
+    for (int i = 0; i < kMost; ++i) {
+      GC_TRY_AS(const bool any, rail.pair->poll(&completion));
+      if (!any) return i > 0;
+      GC_TRY(completion.received ? received(rail, completion) : sent(rail, completion.id));
+    }
+    return true;
+  }
+  Status sent(Rail& rail, uint64_t id) {
+    --rail.outstanding;
+    if (id != kTrialId) return on_sent(id);
+    rail.trial->sent = true;
+    return {};
+  }
+  Status received(Rail& rail, const Completion& completion) {
+    if (!rail.trial || rail.trial->received) return on_received(completion);
     if (completion.immediate != proto::kTrialImmediate)
       return Status::error(Code::remote, "it sends before the connection has been tried");
-    trial_->received = true;
+    rail.trial->received = true;
     return {};
   }
 
-  static VerbsDevice::PeerName name_of(const QueuePairAddress& pair) {
-    VerbsDevice::PeerName name;
-    std::memcpy(name.data(), pair.gid, sizeof pair.gid);
-    std::memcpy(name.data() + sizeof pair.gid, &pair.lid, sizeof pair.lid);
-    return name;
-  }
-
-  VerbsDevice* device_ = nullptr;
-  std::optional<MemoryRegion> region_;
-  QueuePair::Remote there_ = {};
-  VerbsDevice::PeerName peer_ = {};
+  const std::string gpu_;  // its directory in sysfs
   LinkBlob blob_ = {};
-  std::optional<Trial> trial_;
+  uint64_t there_ = 0;  // the other side's blocks
 
  protected:
-  std::unique_ptr<QueuePair> pair_;  // last: it goes before the memory that it may write to
-  int outstanding_ = 0;              // completions that are still to come of what this side has sent
+  HostBlocks blocks_;
+  std::vector<Rail> rails_;  // last: they go before the memory that they may write to
   int most_sends_ = 0;
 };
 
@@ -209,23 +268,25 @@ class VerbsSender final : public VerbsEnd {
   };
 
   Status send(int lane, const StepFrame& frame, const uint8_t* data) {
+    Rail& rail = rail_of(lane);
     Note* const kept = note(lane, frame.step);
     if (std::memcmp(kept, &frame.note, sizeof *kept)) {
       *kept = frame.note;
-      GC_TRY(pair_->write(local(kept, sizeof *kept), remote(kept)));
+      GC_TRY(rail.pair->write(local(rail, kept, sizeof *kept), remote(rail, kept)));
     }
-    ++outstanding_;
+    ++rail.outstanding;
     const uint64_t end = proto::slice_begin(frame.step, frame.record) + proto::slice_steps(frame.record);
     passed_[static_cast<size_t>(lane)].posted = end;
-    return pair_->write_with_immediate(local(data, proto::slice_bytes(frame.record)), remote(data),
-                                       proto::data_immediate(lane, frame.step, frame.record), slice_id(lane, end));
+    return rail.pair->write_with_immediate(local(rail, data, proto::slice_bytes(frame.record)), remote(rail, data),
+                                           proto::data_immediate(lane, frame.step, frame.record), slice_id(lane, end));
   }
   // Writes a full packet, so that a switch that takes smaller ones only is found out now. It writes zeros over zeros:
   // no kernel has used the slots yet.
-  Status try_out() override {
+  Status try_out(Rail& rail) override {
     const uint8_t* const slot = blocks_.receive_block(0) + proto::ReceiveBlock::kSlotsOffset;
-    const uint64_t bytes = std::min<uint64_t>(pair_->packet_bytes(), kSteps * shape_.slots.simple);
-    return pair_->write_with_immediate(local(slot, bytes), remote(slot), proto::kTrialImmediate, kTrialId);
+    const uint64_t bytes = std::min<uint64_t>(rail.pair->packet_bytes(), kSteps * shape_.slots.simple);
+    return rail.pair->write_with_immediate(local(rail, slot, bytes), remote(rail, slot), proto::kTrialImmediate,
+                                           kTrialId);
   }
   Status on_sent(uint64_t id) override {
     const int lane = static_cast<int>(id >> kIdStepBits);
@@ -265,10 +326,11 @@ class VerbsReceiver final : public VerbsEnd {
     GC_TRY_AS(bool moved, poll_all());
     uint64_t head;
     // The sender may use the steps that a head sets free before the head's own completion comes.
-    for (int lane = 0; lane < shape_.lanes && outstanding_ < most_sends_; ++lane) {
-      if (!lanes_[static_cast<size_t>(lane)].drained(&head)) continue;
-      ++outstanding_;
-      GC_TRY(pair_->send_immediate(proto::head_immediate(lane, head), 0));
+    for (int lane = 0; lane < shape_.lanes; ++lane) {
+      Rail& rail = rail_of(lane);
+      if (rail.outstanding >= most_sends_ || !lanes_[static_cast<size_t>(lane)].drained(&head)) continue;
+      ++rail.outstanding;
+      GC_TRY(rail.pair->send_immediate(proto::head_immediate(lane, head), 0));
       moved = true;
     }
     return state(moved);
@@ -276,7 +338,7 @@ class VerbsReceiver final : public VerbsEnd {
 
  private:
   Status on_sent(uint64_t) override { return {}; }
-  Status try_out() override { return pair_->send_immediate(proto::kTrialImmediate, kTrialId); }
+  Status try_out(Rail& rail) override { return rail.pair->send_immediate(proto::kTrialImmediate, kTrialId); }
   Status on_received(const Completion& completion) override {
     const int lane = proto::lane_of(completion.immediate);
     if (lane >= shape_.lanes) return Status::error(Code::remote, "it sends to a lane that is not there");
@@ -296,7 +358,7 @@ class VerbsReceiver final : public VerbsEnd {
 class VerbsTransport final : public Transport {
  public:
   const char* name() const override { return "verbs"; }
-  Status usable() override { return VerbsDevice::instance().status(); }
+  Status usable() override { return VerbsDevices::instance().status(); }
   Result<std::unique_ptr<LinkEnd>> make_end(Side side, const LinkShape& shape, MemoryPort& memory) override {
     return side == Side::send ? make_prepared<VerbsSender>(shape, memory) : make_prepared<VerbsReceiver>(shape, memory);
   }

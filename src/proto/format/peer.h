@@ -33,7 +33,7 @@
 
 namespace gpucoll::proto {
 
-inline constexpr uint32_t kPeerMagic = 0x67637037;
+inline constexpr uint32_t kPeerMagic = 0x67637038;
 
 // What a rank found out about all others.
 inline constexpr uint32_t kReachesAll = 1;       // its kernels are not known to be kept from any rank's memory

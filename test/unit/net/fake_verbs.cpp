@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -61,7 +62,10 @@ bool holds(uint32_t key, uint64_t address, uint64_t bytes, int access) {
   return address >= begin && address + bytes <= begin + region->second->length;
 }
 
+int index_of(const ibv_context* context);
+
 ibv_wc_status carry(Qp* pair, const ibv_send_wr& wr) {
+  ++control.sends[index_of(pair->context)];
   const auto found = world().pairs.find(pair->peer);
   if (control.cut || found == world().pairs.end() || found->second->now < IBV_QPS_RTR ||
       found->second->now == IBV_QPS_ERR)
@@ -158,11 +162,11 @@ int poll_cq(ibv_cq* cq, int, ibv_wc* wc) {
 }
 
 struct Device : ibv_device {
-  Device() : ibv_device() {
-    std::strcpy(name, "fake_0");
-    transport_type = IBV_TRANSPORT_IB;
-  }
-} the_device;
+  Device() : ibv_device() { transport_type = IBV_TRANSPORT_IB; }
+  int index() const;
+} all_devices[FakeVerbs::kMostDevices];
+int Device::index() const { return static_cast<int>(this - all_devices); }
+int index_of(const ibv_context* context) { return static_cast<const Device*>(context->device)->index(); }
 
 ibv_gid gid_of(bool ipv4) {
   ibv_gid gid = {};
@@ -187,7 +191,15 @@ FakeVerbs* fake_verbs() { return &control; }
 
 ibv_device** ibv_get_device_list(int* count) {
   *count = control.devices;
-  return new ibv_device* [2] { control.devices ? &the_device : nullptr, nullptr };
+  auto** const list = new ibv_device* [FakeVerbs::kMostDevices + 1] {};
+  for (int i = 0; i < control.devices; ++i) {
+    Device& device = all_devices[i];
+    std::snprintf(device.name, sizeof device.name, "fake_%d", i);
+    std::snprintf(device.ibdev_path, sizeof device.ibdev_path, "%s",
+                  control.directories[i] ? control.directories[i] : "");
+    list[i] = &device;
+  }
+  return list;
 }
 void ibv_free_device_list(ibv_device** list) { delete[] list; }
 const char* ibv_get_device_name(ibv_device* device) { return device->name; }
@@ -210,12 +222,14 @@ int ibv_query_device(ibv_context*, ibv_device_attr* attributes) {
   attributes->max_qp_wr = control.most_requests;
   return 0;
 }
-int ibv_query_port(ibv_context*, uint8_t port, struct _compat_ibv_port_attr* compat) {
+int ibv_query_port(ibv_context* context, uint8_t port, struct _compat_ibv_port_attr* compat) {
   if (port != 1) return EINVAL;
   auto* const attributes = reinterpret_cast<ibv_port_attr*>(compat);
   attributes->state = control.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attributes->link_layer = IBV_LINK_LAYER_ETHERNET;
   attributes->active_mtu = IBV_MTU_1024;
+  attributes->active_width = 2;
+  attributes->active_speed = static_cast<uint8_t>(control.speeds[index_of(context)]);
   attributes->max_msg_sz = 1 << 20;
   attributes->gid_tbl_len = 8;
   return 0;

@@ -118,18 +118,20 @@ inline void establish(Pair& pair) {
   }
 }
 
+inline void connect_ends(Pair& pair) {
+  EXPECT_TRUE(pair.sender->connect(pair.receiver->blob()) && pair.receiver->connect(pair.sender->blob()));
+  establish(pair);
+  if (!pair.sender->needs_trial()) return;
+  EXPECT_TRUE(pair.sender->begin_trial() && pair.receiver->begin_trial());
+  establish(pair);
+}
+
 inline Pair connect_pair(Transport& transport, const LinkShape& shape, MemoryPort& memory) {
-  Pair pair;
   auto sender = transport.make_end(Side::send, shape, memory);
   auto receiver = transport.make_end(Side::receive, shape, memory);
   EXPECT_TRUE(sender && receiver);
-  pair.sender = *std::move(sender);
-  pair.receiver = *std::move(receiver);
-  EXPECT_TRUE(pair.sender->connect(pair.receiver->blob()) && pair.receiver->connect(pair.sender->blob()));
-  establish(pair);
-  if (!pair.sender->needs_trial()) return pair;
-  EXPECT_TRUE(pair.sender->begin_trial() && pair.receiver->begin_trial());
-  establish(pair);
+  Pair pair = {*std::move(sender), *std::move(receiver)};
+  connect_ends(pair);
   return pair;
 }
 

@@ -7,7 +7,7 @@
 #include "base/params.h"
 #include "fake_verbs.h"
 #include "link_kernels.h"
-#include "net/verbs/device.h"
+#include "net/verbs/devices.h"
 #include "net/verbs/queue_pair.h"
 
 using namespace gpucoll;
@@ -29,12 +29,13 @@ class Verbs : public testing::Test {
     for (const char* name : {"verbs_device", "verbs_gid_index"})
       ASSERT_TRUE(set_param(name, std::string(name) == "verbs_device" ? "" : "auto", "test"));
     EXPECT_EQ(fake->violations, 0);
-    if (auto device = VerbsDevice::instance()) (*device)->forget_silent();
+    if (auto devices = VerbsDevices::instance())
+      for (const auto& device : (*devices)->all()) device->forget_silent();
   }
-  Result<std::unique_ptr<VerbsDevice>> open() {
+  Result<std::unique_ptr<VerbsDevices>> open() {
     auto library = VerbsLibrary::instance();
     EXPECT_TRUE(library);
-    return VerbsDevice::open_wanted(**library);
+    return VerbsDevices::open_wanted(**library);
   }
   // Lets a kernel send one slice, and returns what breaks the sending end.
   Status fail(Pair& pair) {
@@ -197,23 +198,24 @@ TEST_F(Verbs, SayWhatTheDeviceCannotDo) {
 
 TEST_F(Verbs, AQueueThatIsTooShortIsNotMade) {
   fake->most_requests = 8;
-  auto device = open();
+  auto devices = open();
   fake->most_requests = 4096;
-  ASSERT_TRUE(device);
-  EXPECT_TRUE(QueuePair::create(**device, 8, 8));
-  const auto too_long = QueuePair::create(**device, 9, 1);
+  ASSERT_TRUE(devices);
+  VerbsDevice& device = *(*devices)->all()[0];
+  EXPECT_TRUE(QueuePair::create(device, 8, 8));
+  const auto too_long = QueuePair::create(device, 9, 1);
   EXPECT_EQ(too_long.status().code(), Code::unsupported);
 }
 
 TEST_F(Verbs, ChooseTheGidOfRoceV2AndIpv4) {
-  auto device = open();
-  ASSERT_TRUE(device) << device.status().what();
-  EXPECT_EQ((*device)->gid_index(), 3);
-  EXPECT_EQ((*device)->name(), "fake_0, port 1");
+  auto devices = open();
+  ASSERT_TRUE(devices) << devices.status().what();
+  EXPECT_EQ((*devices)->all()[0]->gid_index(), 3);
+  EXPECT_EQ((*devices)->all()[0]->name(), "fake_0, port 1");
   ASSERT_TRUE(set_param("verbs_gid_index", "1", "test"));
   auto other = open();
   ASSERT_TRUE(other);
-  EXPECT_EQ((*other)->gid_index(), 1);
+  EXPECT_EQ((*other)->all()[0]->gid_index(), 1);
   ASSERT_TRUE(set_param("verbs_gid_index", "5", "test"));
   auto none = open();
   EXPECT_TRUE(says(none.status(), "fake_0, port 1 has no GID with index 5")) << none.status().what();

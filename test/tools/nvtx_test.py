@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""nvtx_test.py TOOL LATE MPIRUN...: runs ranks with a tool that NVTX loads, with and without a trace, and looks at the
-ranges that it is shown. Skipped (77) where gpucoll was built without NVTX's header: TOOL is empty."""
+"""nvtx_test.py LATE MPIRUN...: runs ranks with GC_NVTX_TOOL, a tool that NVTX loads, with and without a trace, and looks at the
+ranges that it is shown. Skipped (77) where gpucoll was built without NVTX's header: there is no tool."""
 import glob
 import os
 import re
@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-TOOL, LATE, *MPIRUN = sys.argv[1:]
+TOOL = os.environ["GC_NVTX_TOOL"]
+LATE, *MPIRUN = sys.argv[1:]
 RANKS = 2
 
 

@@ -244,8 +244,8 @@ gc_test(tools.performance LABELS tools
 gc_test(tools.trace LABELS tools PROCESSORS 4 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/trace_test.py ${GC_SOURCE}/contrib/trace-report
           ${GC_BUILD}/test/mpi/late ${GC_MPIRUN} --oversubscribe --bind-to none)
-gc_test(tools.nvtx LABELS tools PROCESSORS 2 ENV ${GC_MPI_ENV}
-  COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/nvtx_test.py "${GC_NVTX_TOOL}"
+gc_test(tools.nvtx LABELS tools PROCESSORS 2 ENV ${GC_MPI_ENV} "GC_NVTX_TOOL=${GC_NVTX_TOOL}"
+  COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/nvtx_test.py
           ${GC_BUILD}/test/mpi/late ${GC_MPIRUN} --oversubscribe --bind-to none)
 gc_test(tools.plot_without_matplotlib LABELS tools ENV PYTHONPATH=${GC_SOURCE}/test/tools/no_matplotlib
         PYTHONDONTWRITEBYTECODE=1

@@ -240,6 +240,15 @@ static int unlock(int target, ompi_win_t *win) {
   return rc != MPI_SUCCESS ? rc : given;
 }
 
+static int give_locks(gcm_device_window *w) {
+  int rc = MPI_SUCCESS;
+  for (int i = 0; i < w->n; i++) {
+    const int given = w->locks[i] == kUnlocked ? MPI_SUCCESS : give_lock(w, i);
+    if (rc == MPI_SUCCESS) rc = given;
+  }
+  return rc;
+}
+
 /* Takes the locks in one order, as all ranks do: nobody waits for a shared one but behind an exclusive one. */
 static int lock_all(int assertion, ompi_win_t *win) {
   gcm_device_window *w = gcm_window_of(win);
@@ -247,19 +256,17 @@ static int lock_all(int assertion, ompi_win_t *win) {
   int rc = MPI_SUCCESS;
   for (int i = 0; i < w->n && rc == MPI_SUCCESS; i++) rc = lock(MPI_LOCK_SHARED, i, assertion, win);
   w->locked_all = rc == MPI_SUCCESS;
+  if (rc != MPI_SUCCESS) (void)give_locks(w);
   return rc;
 }
 
 static int unlock_all(ompi_win_t *win) {
   gcm_device_window *w = gcm_window_of(win);
   if (!w->locked_all) return MPI_ERR_RMA_SYNC;
-  int rc = complete_all(w);
+  const int rc = complete_all(w);
   w->locked_all = false;
-  for (int i = 0; i < w->n; i++) {
-    const int given = give_lock(w, i);
-    if (rc == MPI_SUCCESS) rc = given;
-  }
-  return rc;
+  const int given = give_locks(w);
+  return rc != MPI_SUCCESS ? rc : given;
 }
 
 /* ---- flushes ---- */

@@ -41,12 +41,16 @@ std::string pci_directory(const std::string& path) {
   return error || way_to(directory).empty() ? std::string() : directory;
 }
 
-int pci_distance(const std::string& one, const std::string& other) {
-  if (one.empty() || other.empty()) return kUnknown;
-  const std::vector<std::string> a = way_to(one), b = way_to(other);
-  const auto apart = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  if (apart.first == a.begin()) return are_on_one_node(one, other) ? kOtherHostBridge : kOtherNode;
-  return static_cast<int>((a.end() - apart.first) + (b.end() - apart.second));
+int pci_distance(const std::string& from, const std::string& to) {
+  if (from.empty() || to.empty()) return kUnknown;
+  const std::vector<std::string> a = way_to(from), b = way_to(to);
+  const auto apart = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  if (apart == a.begin()) return are_on_one_node(from, to) ? kOtherHostBridge : kOtherNode;
+  return static_cast<int>(a.end() - apart);
+}
+
+std::string physical_function(const std::string& directory) {
+  return directory.empty() ? std::string() : pci_directory(directory + "/physfn");
 }
 
 int pci_ordinal(const std::string& directory) {

@@ -111,6 +111,8 @@ if(GC_VERBS)
   gc_mutant(539 MUST_PRINT "FAILED.*VerbsDevicesTest.LanesTakeTheRailsInTurn" LABELS unit
     ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
     COMMAND test/unit/net/verbs_devices_test --gtest_filter=*.LanesTakeTheRailsInTurn)
+  gc_mutant(540 MUST_PRINT "FAILED.*VerbsDevicesTest.AreAllTried" LABELS unit
+    ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS} COMMAND test/unit/net/verbs_devices_test --gtest_filter=*.AreAllTried)
   gc_mutant(190 MUST_PRINT "FAILED.*Verbs.CarrySlicesOfAnySize" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
     COMMAND test/unit/net/verbs_test --gtest_filter=Verbs.CarrySlicesOfAnySize*)
   gc_mutant(192 MUST_PRINT "FAILED.*Verbs.ALinkThatGoesDown" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}

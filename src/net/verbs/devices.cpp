@@ -23,16 +23,14 @@ struct WantedPorts {
   std::vector<NamedPort> named;
   bool leaves_out = false;
 
-  const NamedPort* find(const char* name) const {
-    const auto found =
-        std::find_if(named.begin(), named.end(), [=](const NamedPort& port) { return port.device == name; });
-    return found == named.end() ? nullptr : &*found;
-  }
   bool names_devices() const { return !named.empty() && !leaves_out; }
-  bool takes(const char* name) const { return named.empty() || (find(name) != nullptr) != leaves_out; }
-  int port_of(const char* name) const {
-    const NamedPort* const port = find(name);
-    return port ? port->port : 0;
+  // Returns which ports of a device are taken; 0: the first one that can be used.
+  std::vector<int> ports_of(const std::string& device) const {
+    std::vector<int> ports;
+    for (const NamedPort& port : named)
+      if (port.device == device) ports.push_back(port.port);
+    if (names_devices()) return ports;
+    return ports.empty() ? std::vector<int>{0} : std::vector<int>();
   }
 };
 
@@ -73,11 +71,42 @@ Result<std::unique_ptr<VerbsDevice>> open(const VerbsLibrary& library, ibv_devic
   return Status::error(Code::unsupported, "%s is no device of InfiniBand or RoCE", library.get_device_name(device));
 }
 
-// A port that is slower than others is for other things than data.
-void keep_fastest(std::vector<std::unique_ptr<VerbsDevice>>* devices) {
+using Devices = std::vector<std::unique_ptr<VerbsDevice>>;
+
+// Leaves out what some of the devices have and others have not.
+template <class Has>
+void leave_out(Devices* devices, const char* why, const Has& has) {
+  if (std::all_of(devices->begin(), devices->end(), has)) return;
+  for (const auto& device : *devices)
+    if (has(device)) log::write(log::Level::info, "verbs: %s is not used: %s", device->name().c_str(), why);
+  std::erase_if(*devices, has);
+}
+
+// Where the user names no devices: one network, and no port that is for other things than data.
+void choose(Devices* devices) {
+  const auto is_virtual = [&](const auto& device) {
+    const std::string physical = topo::physical_function(device->directory());
+    return !physical.empty() && std::any_of(devices->begin(), devices->end(),
+                                            [&](const auto& other) { return other && other->directory() == physical; });
+  };
+  std::vector<const VerbsDevice*> virtual_ones;
+  for (const auto& device : *devices)
+    if (is_virtual(device)) virtual_ones.push_back(device.get());
+  leave_out(devices, "it is a virtual function of another one", [&](const auto& device) {
+    return std::find(virtual_ones.begin(), virtual_ones.end(), device.get()) != virtual_ones.end();
+  });
+  leave_out(devices, "another one is of InfiniBand", [](const auto& device) { return device->roce(); });
   uint64_t most = 0;
   for (const auto& device : *devices) most = std::max(most, device->rate());
-  std::erase_if(*devices, [=](const auto& device) { return device->rate() < most; });
+  leave_out(devices, "another one is faster", [=](const auto& device) { return device->rate() < most; });
+}
+
+// Says which of the devices that the user names there are not.
+void tell_absent(const WantedPorts& wanted, ibv_device* const* list, int count, const VerbsLibrary& library) {
+  for (const NamedPort& port : wanted.named)
+    if (std::none_of(list, list + count,
+                     [&](ibv_device* device) { return port.device == library.get_device_name(device); }))
+      log::write(log::Level::warn, "there is no RDMA device %s here (parameter verbs_device)", port.device.c_str());
 }
 
 Status none(const std::string& why) {
@@ -96,25 +125,30 @@ Result<std::unique_ptr<VerbsDevices>> VerbsDevices::open_wanted(const VerbsLibra
                                                                   library.free_device_list);
   auto devices = std::make_unique<VerbsDevices>();
   std::string why;
+  Status wrong;  // parameter
   for (int i = 0; list && i < count; ++i) {
-    ibv_device* const device = list.get()[i];
-    const char* const name = library.get_device_name(device);
-    if (!wanted.takes(name)) continue;
-    auto opened = open(library, device, wanted.port_of(name));
-    if (!opened && opened.status().code() == Code::invalid_argument) return std::move(opened).status();
-    if (opened)
-      devices->all_.push_back(*std::move(opened));
-    else
+    for (const int port : wanted.ports_of(library.get_device_name(list.get()[i]))) {
+      auto opened = open(library, list.get()[i], port);
+      if (opened) {
+        devices->all_.push_back(*std::move(opened));
+        continue;
+      }
       why += (why.empty() ? "" : "; ") + std::string(opened.status().what());
+      if (opened.status().code() == Code::invalid_argument && wrong) wrong = std::move(opened).status();
+    }
   }
-  if (devices->all_.empty()) return none(why);
-  if (!wanted.names_devices()) keep_fastest(&devices->all_);
+  if (devices->all_.empty()) return wrong ? none(why) : std::move(wrong);
+  if (!why.empty()) log::write(log::Level::info, "verbs: not all RDMA devices can be used: %s", why.c_str());
+  if (wanted.names_devices())
+    tell_absent(wanted, list.get(), count, library);
+  else
+    choose(&devices->all_);
   return devices;
 }
 
-Result<const VerbsDevices*> VerbsDevices::instance() {
+Result<VerbsDevices*> VerbsDevices::instance() {
   static std::mutex mutex;
-  static const VerbsDevices* devices = nullptr;
+  static VerbsDevices* devices = nullptr;
   std::lock_guard lock(mutex);
   if (devices) return devices;
   GC_TRY_AS(const VerbsLibrary* library, VerbsLibrary::instance());
@@ -126,19 +160,31 @@ Result<const VerbsDevices*> VerbsDevices::instance() {
   return devices = opened.release();
 }
 
-std::vector<VerbsDevice*> VerbsDevices::nearest(const std::string& gpu, size_t most) const {
+VerbsDevices::Nearest VerbsDevices::find_nearest(const std::string& gpu) const {
   int least = std::numeric_limits<int>::max();
-  std::vector<VerbsDevice*> nearest;
+  std::vector<VerbsDevice*> found;
   for (const auto& device : all_) {
     const int distance = gc_mutant(538) ? 0 : topo::pci_distance(gpu, device->directory());
-    if (distance < least) nearest.clear();
+    if (distance < least) found.clear();
     least = std::min(least, distance);
-    if (distance == least) nearest.push_back(device.get());
+    if (distance == least) found.push_back(device.get());
   }
-  const size_t first = static_cast<size_t>(topo::pci_ordinal(gpu)) % nearest.size();
-  std::rotate(nearest.begin(), nearest.begin() + static_cast<std::ptrdiff_t>(first), nearest.end());
-  nearest.resize(std::min(nearest.size(), most));
-  return nearest;
+  const auto first = static_cast<uint32_t>(static_cast<size_t>(topo::pci_ordinal(gpu)) % found.size());
+  if (found.size() <= kMost) return {found, first};
+  std::rotate(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(first), found.end());
+  found.resize(kMost);
+  return {found, 0};
+}
+
+const VerbsDevices::Nearest& VerbsDevices::nearest(const std::string& gpu) {
+  std::lock_guard lock(mutex_);
+  const auto known = nearest_.find(gpu);
+  if (known != nearest_.end()) return known->second;
+  const Nearest& found = nearest_[gpu] = find_nearest(gpu);
+  std::string names;
+  for (const VerbsDevice* device : found.devices) names += (names.empty() ? "" : "; ") + device->name();
+  log::write(log::Level::info, "verbs: nearest to %s: %s", gpu.empty() ? "this device" : gpu.c_str(), names.c_str());
+  return found;
 }
 
 }  // namespace gpucoll::net

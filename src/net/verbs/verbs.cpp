@@ -1,8 +1,8 @@
 // The verbs transport: each end has all lanes' blocks in host memory of its own, mapped for its kernels and registered
-// with the RDMA devices that are nearest to the GPU. It has a queue pair for each of these (a rail), and the lanes take
-// the rails in turn: as many rails as the end with fewer devices has. The sending end writes what its kernels have put
-// into slots into the same slots of the receiving end, which sees it complete and stores the tail; heads go back as
-// immediate data (format/step_immediate.h).
+// with the RDMA devices that are nearest to the GPU. It has a queue pair for each of these (a rail), as many as the end
+// with fewer devices, and the lanes take the rails in turn. The sending end writes what its kernels have put into slots
+// into the same slots of the receiving end, which sees it complete and stores the tail; heads go back as immediate data
+// (format/step_immediate.h).
 //
 // No queue overflows. Kernels fill at most kSteps steps of a lane beyond the head that the sending end has stored, and
 // it stores one only once the receiving end has told it and its own writes up to there are complete. So at most kSteps
@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/log.h"
 #include "base/mutant.h"
 #include "net/host_blocks.h"
 #include "net/step_lanes.h"
@@ -29,7 +30,7 @@ using proto::kSteps;
 using proto::Note;
 using proto::StepFrame;
 
-constexpr size_t kMostRails = 4;
+constexpr size_t kMostRails = VerbsDevices::kMost;
 
 struct RailBlob {
   QueuePairAddress pair;
@@ -38,7 +39,8 @@ struct RailBlob {
 struct VerbsBlob {
   uint64_t address;  // of the blocks and notes
   uint64_t bytes;
-  uint64_t rails;
+  uint32_t rails;
+  uint32_t first;  // rail that lane 0 takes, where this is the sending end
   RailBlob rail[kMostRails];
 };
 static_assert(sizeof(VerbsBlob) <= sizeof(LinkBlob));
@@ -50,9 +52,7 @@ constexpr uint64_t kTrialId = ~uint64_t{0};
 
 // One of the devices that a link goes over.
 struct Rail {
-  Rail(VerbsDevice* nearest, MemoryRegion registered) : device(nearest), region(std::move(registered)) {}
-
-  // Sends what tells that the connection works: counted by the caller.
+  // Expects the completions of the trial, which the caller sends.
   void begin_trial() {
     trial = Trial{};
     ++outstanding;
@@ -97,9 +97,9 @@ class VerbsEnd : public LinkEnd {
       return Status::error(Code::remote, "the other side has %llu bytes for this connection instead of %zu",
                            static_cast<unsigned long long>(blob.bytes), blocks_.bytes());
     if (blob.rails == 0 || blob.rails > kMostRails)
-      return Status::error(Code::remote, "the other side offers %llu RDMA devices for a connection",
-                           static_cast<unsigned long long>(blob.rails));
+      return Status::error(Code::remote, "the other side offers %u RDMA devices for a connection", blob.rails);
     there_ = blob.address;
+    if (!sends()) first_ = blob.first;
     while (rails_.size() > blob.rails) rails_.pop_back();
     for (size_t i = 0; i < rails_.size(); ++i) GC_TRY(connect(rails_[i], blob.rail[i]));
     return {};
@@ -114,7 +114,7 @@ class VerbsEnd : public LinkEnd {
   Result<bool> established() override {
     bool all = true;
     for (Rail& rail : rails_) {
-      if (rail.is_established()) continue;
+      if (rail.is_established() || (gc_mutant(540) && &rail != rails_.data())) continue;
       if (Status polled = poll_all(rail).status(); !polled) {
         rail.device->remember_silent(rail.peer);
         return polled;
@@ -128,31 +128,34 @@ class VerbsEnd : public LinkEnd {
   // Makes the blocks, and a lane of either side's for each, and the queue pairs.
   template <class Lane>
   Status allocate(std::vector<Lane>* lanes, bool peer_writes) {
-    GC_TRY_AS(const VerbsDevices* devices, VerbsDevices::instance());
+    GC_TRY_AS(VerbsDevices * devices, VerbsDevices::instance());
     GC_TRY(blocks_.create("gpucoll-verbs").status());
     blocks_.close_name();
     for (int lane = 0; lane < shape_.lanes; ++lane)
       lanes->emplace_back(blocks_.receive_block(lane), blocks_.send_block(lane), shape_.slots);
     // A slice and its note, or a head; and the trial.
     most_sends_ = 2 * shape_.lanes * kSteps + 1;
-    const size_t most = std::min(kMostRails, static_cast<size_t>(shape_.lanes));
-    for (VerbsDevice* const device : devices->nearest(gpu_, most)) GC_TRY(add_rail(device, peer_writes));
+    const VerbsDevices::Nearest& nearest = devices->nearest(gpu_);
+    first_ = nearest.first;
+    GC_TRY(add_rails(nearest.devices, peer_writes));
     VerbsBlob blob = {};
     blob.address = reinterpret_cast<uint64_t>(blocks_.data());
     blob.bytes = blocks_.bytes();
-    blob.rails = rails_.size();
+    blob.rails = static_cast<uint32_t>(rails_.size());
+    blob.first = first_;
     for (size_t i = 0; i < rails_.size(); ++i)
       blob.rail[i] = {rails_[i].pair->address(), rails_[i].region.remote_key()};
     std::memcpy(blob_.bytes, &blob, sizeof blob);
     return {};
   }
+  virtual bool sends() const = 0;
   // Sends kTrialImmediate as kTrialId.
   virtual Status try_out(Rail& rail) = 0;
   // Takes what has come, and what has been acknowledged.
   virtual Status on_received(const Completion& completion) = 0;
   virtual Status on_sent(uint64_t id) = 0;
 
-  Rail& rail_of(int lane) { return rails_[gc_mutant(539) ? 0 : static_cast<size_t>(lane) % rails_.size()]; }
+  Rail& rail_of(int lane) { return rails_[gc_mutant(539) ? 0 : (first_ + static_cast<size_t>(lane)) % rails_.size()]; }
   // Polls the completions that are there, for a while; returns whether there was any.
   Result<bool> poll_all() {
     bool any = false;
@@ -184,6 +187,17 @@ class VerbsEnd : public LinkEnd {
   const LinkShape shape_;
 
  private:
+  // Makes a rail for each device that can have one, and no more than there are lanes. Errors: none can.
+  Status add_rails(const std::vector<VerbsDevice*>& devices, bool peer_writes) {
+    Status first;
+    for (size_t i = 0; i < devices.size() && rails_.size() < static_cast<size_t>(shape_.lanes); ++i) {
+      Status made = add_rail(devices[i], peer_writes);
+      if (made) continue;
+      log::write(log::Level::info, "verbs: a link does without %s: %s", devices[i]->name().c_str(), made.what());
+      if (first) first = std::move(made);
+    }
+    return rails_.empty() ? std::move(first) : Status();
+  }
   Status add_rail(VerbsDevice* device, bool peer_writes) {
     const uint64_t largest = uint64_t{kSteps} * shape_.slots.simple;  // slice
     if (largest > device->attributes().max_msg_sz)
@@ -191,8 +205,8 @@ class VerbsEnd : public LinkEnd {
                            "%s sends at most %u bytes at once: set buffer_bytes and send_recv_buffer_bytes to no more",
                            device->name().c_str(), device->attributes().max_msg_sz);
     GC_TRY_AS(auto region, MemoryRegion::create(*device, blocks_.data(), blocks_.bytes(), peer_writes));
-    rails_.emplace_back(device, std::move(region));
-    GC_TRY_AS(rails_.back().pair, QueuePair::create(*device, most_sends_, shape_.lanes * kSteps + 1));
+    GC_TRY_AS(auto pair, QueuePair::create(*device, most_sends_, shape_.lanes * kSteps + 1));
+    rails_.push_back({device, std::move(region), std::move(pair)});
     return {};
   }
   static Status connect(Rail& rail, const RailBlob& peer) {
@@ -228,6 +242,7 @@ class VerbsEnd : public LinkEnd {
   const std::string gpu_;  // its directory in sysfs
   LinkBlob blob_ = {};
   uint64_t there_ = 0;  // the other side's blocks
+  uint32_t first_ = 0;  // rail that lane 0 takes
 
  protected:
   HostBlocks blocks_;
@@ -238,6 +253,7 @@ class VerbsEnd : public LinkEnd {
 class VerbsSender final : public VerbsEnd {
  public:
   using VerbsEnd::VerbsEnd;
+  bool sends() const override { return true; }
 
   Status prepare() {
     passed_.resize(static_cast<size_t>(shape_.lanes));
@@ -320,6 +336,7 @@ class VerbsSender final : public VerbsEnd {
 class VerbsReceiver final : public VerbsEnd {
  public:
   using VerbsEnd::VerbsEnd;
+  bool sends() const override { return false; }
 
   Status prepare() { return allocate(&lanes_, true); }
   Result<StepProgress> progress() override {

@@ -67,8 +67,8 @@ int index_of(const ibv_context* context);
 ibv_wc_status carry(Qp* pair, const ibv_send_wr& wr) {
   ++control.sends[index_of(pair->context)];
   const auto found = world().pairs.find(pair->peer);
-  if (control.cut || found == world().pairs.end() || found->second->now < IBV_QPS_RTR ||
-      found->second->now == IBV_QPS_ERR)
+  if (control.cut || control.silent[index_of(pair->context)] || found == world().pairs.end() ||
+      found->second->now < IBV_QPS_RTR || found->second->now == IBV_QPS_ERR)
     return IBV_WC_RETRY_EXC_ERR;
   Qp* const peer = found->second;
   const uint32_t bytes = wr.num_sge ? wr.sg_list->length : 0;
@@ -226,7 +226,7 @@ int ibv_query_port(ibv_context* context, uint8_t port, struct _compat_ibv_port_a
   if (port != 1) return EINVAL;
   auto* const attributes = reinterpret_cast<ibv_port_attr*>(compat);
   attributes->state = control.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-  attributes->link_layer = IBV_LINK_LAYER_ETHERNET;
+  attributes->link_layer = control.infiniband[index_of(context)] ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
   attributes->active_mtu = IBV_MTU_1024;
   attributes->active_width = 2;
   attributes->active_speed = static_cast<uint8_t>(control.speeds[index_of(context)]);
@@ -235,8 +235,8 @@ int ibv_query_port(ibv_context* context, uint8_t port, struct _compat_ibv_port_a
   return 0;
 }
 // Even indices are of RoCE v1, odd ones of v2; 2 and 3 have IPv4, the others are not used.
-int _ibv_query_gid_ex(ibv_context*, uint32_t, uint32_t index, ibv_gid_entry* entry, uint32_t, size_t) {
-  if (index > 3) return ENODATA;
+int _ibv_query_gid_ex(ibv_context* context, uint32_t, uint32_t index, ibv_gid_entry* entry, uint32_t, size_t) {
+  if (index > (control.few_gids[index_of(context)] ? 0 : 3)) return ENODATA;
   entry->gid = gid_of(index >= 2);
   entry->gid_index = index;
   entry->gid_type = index % 2 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
@@ -253,7 +253,7 @@ int ibv_dealloc_pd(ibv_pd* domain) {
 }
 ibv_mr* ibv_reg_mr(ibv_pd* domain, void* address, size_t bytes, int access) {
   std::lock_guard lock(world().mutex);
-  if (!control.registers) {
+  if (!control.registers || control.full[index_of(domain->context)]) {
     errno = ENOMEM;
     return nullptr;
   }

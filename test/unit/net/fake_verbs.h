@@ -7,12 +7,16 @@ struct FakeVerbs {
   std::atomic<int> devices{1};                 // that are there: fake_0, fake_1 ...
   const char* directories[kMostDevices] = {};  // of devices in sysfs; null: none
   std::atomic<int> speeds[kMostDevices] = {};  // of their ports, by verbs' table
-  std::atomic<int> sends[kMostDevices] = {};   // that they have carried
-  std::atomic<bool> active{true};              // their ports are
-  std::atomic<bool> cut{false};                // nobody answers what is sent from now on
-  std::atomic<bool> gone{false};               // queues cannot be polled any more
-  std::atomic<bool> nothing_inline{false};     // messages always lie in registered memory
-  std::atomic<bool> registers{true};           // there is memory left to be locked
+  std::atomic<bool> infiniband[kMostDevices] = {};
+  std::atomic<bool> few_gids[kMostDevices] = {};  // they have those of RoCE v1 alone, 0
+  std::atomic<bool> silent[kMostDevices] = {};    // nobody answers what they send
+  std::atomic<bool> full[kMostDevices] = {};      // they register no memory
+  std::atomic<int> sends[kMostDevices] = {};      // that they have carried
+  std::atomic<bool> active{true};                 // their ports are
+  std::atomic<bool> cut{false};                   // nobody answers what is sent from now on
+  std::atomic<bool> gone{false};                  // queues cannot be polled any more
+  std::atomic<bool> nothing_inline{false};        // messages always lie in registered memory
+  std::atomic<bool> registers{true};              // there is memory left to be locked
   std::atomic<int> most_requests{4096};
   std::atomic<uint32_t> most_bytes{1u << 30};  // larger writes are lost on the way
   std::atomic<int> writes_until_fault{-1};     // then one is refused by the other side

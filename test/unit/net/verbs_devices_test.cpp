@@ -4,7 +4,7 @@
 //                                     switch  gpu 14:00.0, nic 15:00.0 (fake_1), nic 16:00.0 (fake_2)
 //   pci0000:20 (NUMA node 0)  bridge  nic 21:00.0 (fake_3)
 //   pci0000:30 (NUMA node 1)  bridge  gpu 31:00.0, and nic 32:00.0 (fake_4), which is slow
-//                             nowhere fake_5
+//   nowhere                           fake_5
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -98,18 +98,23 @@ class VerbsDevicesTest : public testing::Test {
       fake->directories[i] = sysfs.card(static_cast<size_t>(i));
       fake->speeds[i] = i == kSlowDevice ? kSlow : kFast;
       fake->sends[i] = 0;
+      fake->infiniband[i] = fake->silent[i] = fake->full[i] = false;
     }
   }
-  void TearDown() override { ASSERT_TRUE(set_param("verbs_device", "", "test")); }
+  void TearDown() override {
+    ASSERT_TRUE(set_param("verbs_device", "", "test") && set_param("verbs_gid_index", "auto", "test"));
+    if (auto devices = VerbsDevices::instance())
+      for (const auto& device : (*devices)->all()) device->forget_silent();
+  }
   // The names of the devices that are used for a GPU, as the parameter says it.
-  std::string nearest(const char* parameter, const std::string& gpu, size_t most = 6) {
+  std::string nearest(const char* parameter, const std::string& gpu) {
     EXPECT_TRUE(set_param("verbs_device", parameter, "test"));
     auto library = VerbsLibrary::instance();
     EXPECT_TRUE(library);
     auto devices = VerbsDevices::open_wanted(**library);
     if (!devices) return devices.status().what();
     std::string names;
-    for (const VerbsDevice* device : (*devices)->nearest(gpu, most))
+    for (const VerbsDevice* device : (*devices)->nearest(gpu).devices)
       names += (names.empty() ? "" : " ") + device->name().substr(0, device->name().find(','));
     return names;
   }
@@ -132,7 +137,7 @@ TEST_F(VerbsDevicesTest, DistancesFollowBridgesThenNodes) {
   const auto nic = [&](int i) { return sysfs.directory(kNics[i]); };
   EXPECT_EQ(topo::pci_distance(first, first), 0);
   EXPECT_LT(topo::pci_distance(first, nic(0)), topo::pci_distance(first, nic(1)));
-  EXPECT_EQ(topo::pci_distance(first, nic(1)), topo::pci_distance(nic(1), first));
+  EXPECT_EQ(topo::pci_distance(second, nic(1)), topo::pci_distance(second, nic(2)));
   EXPECT_LT(topo::pci_distance(first, nic(1)), topo::pci_distance(first, nic(3)));
   EXPECT_LT(topo::pci_distance(first, nic(3)), topo::pci_distance(first, nic(4)));
   EXPECT_LT(topo::pci_distance(first, nic(4)), topo::pci_distance(first, ""));
@@ -145,11 +150,38 @@ TEST_F(VerbsDevicesTest, DistancesFollowBridgesThenNodes) {
 
 TEST_F(VerbsDevicesTest, AreThoseNearestToTheGpu) {
   EXPECT_EQ(nearest("", sysfs.directory(kFirst)), "fake_0");
-  EXPECT_EQ(nearest("", sysfs.directory(kSecond)), "fake_2 fake_1");  // each GPU begins with another one
+  EXPECT_EQ(nearest("", sysfs.directory(kSecond)), "fake_1 fake_2");
   // All that are fast are on the other node.
-  EXPECT_EQ(nearest("", sysfs.directory(kThird)), "fake_2 fake_3 fake_0 fake_1");
-  EXPECT_EQ(nearest("", sysfs.directory(kThird), 2), "fake_2 fake_3");
-  EXPECT_EQ(nearest("", ""), "fake_0 fake_1 fake_2 fake_3 fake_5");
+  EXPECT_EQ(nearest("", sysfs.directory(kThird)), "fake_0 fake_1 fake_2 fake_3");
+  EXPECT_EQ(nearest("", ""), "fake_0 fake_1 fake_2 fake_3");
+  // Five are as far, of which each GPU leaves out another one.
+  for (int i = 0; i < FakeVerbs::kMostDevices; ++i) fake->directories[i] = nullptr;
+  EXPECT_EQ(nearest("", sysfs.directory(kFirst)), "fake_0 fake_1 fake_2 fake_3");
+  EXPECT_EQ(nearest("", sysfs.directory(kThird)), "fake_2 fake_3 fake_5 fake_0");
+}
+
+TEST_F(VerbsDevicesTest, AreOfOneNetwork) {
+  fake->infiniband[1] = fake->infiniband[3] = fake->infiniband[4] = true;
+  EXPECT_EQ(nearest("", ""), "fake_1 fake_3");
+  EXPECT_EQ(nearest("fake_0,fake_1", ""), "fake_0 fake_1");
+}
+
+TEST_F(VerbsDevicesTest, AreNoVirtualFunctionsOfOthers) {
+  const fs::path device = sysfs.directory(kNics[2]);
+  fs::create_symlink(sysfs.directory(kNics[1]), device / "physfn");
+  EXPECT_EQ(nearest("", sysfs.directory(kSecond)), "fake_1");
+  EXPECT_EQ(nearest("^fake_1", sysfs.directory(kSecond)), "fake_2");
+  fs::remove(device / "physfn");
+}
+
+// A network device that has no GID 2 does not keep others from being used.
+TEST_F(VerbsDevicesTest, AreThoseThatHaveTheGid) {
+  ASSERT_TRUE(set_param("verbs_gid_index", "2", "test"));
+  fake->few_gids[0] = true;
+  EXPECT_EQ(nearest("", sysfs.directory(kFirst)), "fake_1 fake_2");
+  for (int i = 0; i < FakeVerbs::kMostDevices; ++i) fake->few_gids[i] = true;
+  EXPECT_NE(nearest("", "").find("fake_0, port 1 has no GID with index 2"), std::string::npos) << nearest("", "");
+  for (int i = 0; i < FakeVerbs::kMostDevices; ++i) fake->few_gids[i] = false;
 }
 
 TEST_F(VerbsDevicesTest, AreThoseThatTheParameterTakes) {
@@ -157,6 +189,7 @@ TEST_F(VerbsDevicesTest, AreThoseThatTheParameterTakes) {
   EXPECT_EQ(nearest("fake_4", gpu), "fake_4");
   EXPECT_EQ(nearest("fake_3,fake_4:1", gpu), "fake_3");
   EXPECT_EQ(nearest("fake_4,fake_5", ""), "fake_4 fake_5");
+  EXPECT_EQ(nearest("fake_0:1,fake_0:2", gpu), "fake_0");  // there is no port 2
   EXPECT_EQ(nearest("^fake_0", gpu), "fake_1 fake_2");
   EXPECT_EQ(nearest("^fake_0,fake_1", gpu), "fake_2");
   EXPECT_EQ(nearest("^fake_0,fake_1,fake_2,fake_3,fake_5", gpu), "fake_4");
@@ -189,14 +222,45 @@ TEST_F(VerbsDevicesTest, ALinkHasAsManyRailsAsTheEndWithFewerDevices) {
     for (int lane = 0; lane < shape.lanes; ++lane)
       send_slices(pair.sender->connector(lane), lane, {{1, 8}}, shape.slots.simple);
     await([&] { return *pair.sender->progress() == StepProgress::none; });
-    EXPECT_EQ(senders(), sends ? "12" : "23");
+    EXPECT_EQ(senders(), sends ? "12" : "01");
     for (int lane = 0; lane < shape.lanes; ++lane) {
       ASSERT_TRUE(pair.receiver->progress());
       EXPECT_EQ(receive_slices(pair.receiver->connector(lane), lane, {{1, 8}}, shape.slots.simple), 0u);
     }
     await([&] { return *pair.receiver->progress() == StepProgress::none; });
-    EXPECT_EQ(senders(), sends ? "23" : "12");
+    EXPECT_EQ(senders(), sends ? "01" : "12");
   }
+}
+
+TEST_F(VerbsDevicesTest, ALinkDoesWithoutADeviceThatCannotHaveItsMemory) {
+  fake->full[1] = true;
+  carry_slices(verbs_transport(), 6, 100);
+  EXPECT_EQ(senders(), "023");
+  for (int i = 0; i < FakeVerbs::kMostDevices; ++i) fake->full[i] = true;
+  HostMemoryPort memory;
+  auto none = verbs_transport().make_end(Side::send, {2, proto::connection_shape(4096)}, memory);
+  EXPECT_EQ(none.status().code(), Code::out_of_memory) << none.status().what();
+}
+
+TEST_F(VerbsDevicesTest, AreAllTried) {
+  const LinkShape shape = {4, proto::connection_shape(4096)};
+  HostMemoryPort memory;
+  auto sender = verbs_transport().make_end(Side::send, shape, memory);
+  auto receiver = verbs_transport().make_end(Side::receive, shape, memory);
+  ASSERT_TRUE(sender && receiver);
+  ASSERT_TRUE((*sender)->connect((*receiver)->blob()) && (*receiver)->connect((*sender)->blob()));
+  fake->silent[2] = true;
+  ASSERT_TRUE((*sender)->begin_trial() && (*receiver)->begin_trial());
+  Status status;
+  bool established = false;
+  await([&] {
+    auto there = (*sender)->established();
+    established = there && *there;
+    if (!there) status = std::move(there).status();
+    return established || !status;
+  });
+  EXPECT_FALSE(established);
+  EXPECT_NE(std::string(status.what()).find("does not answer fake_2, port 1"), std::string::npos) << status.what();
 }
 
 TEST_F(VerbsDevicesTest, OfferSomeRails) {
@@ -206,7 +270,7 @@ TEST_F(VerbsDevicesTest, OfferSomeRails) {
   auto receiver = verbs_transport().make_end(Side::receive, shape, memory);
   ASSERT_TRUE(sender && receiver);
   constexpr size_t kRailsOffset = 16;
-  for (const uint64_t rails : {uint64_t{0}, uint64_t{5}, ~uint64_t{0}}) {
+  for (const uint32_t rails : {0u, 5u, ~0u}) {
     LinkBlob blob = (*receiver)->blob();
     std::memcpy(blob.bytes + kRailsOffset, &rails, sizeof rails);
     const Status refused = (*sender)->connect(blob);

@@ -4,8 +4,6 @@
 //
 // staged            everything
 // staged addresses  what lies far apart
-#include <malloc.h>
-
 #include "staged_addresses.h"
 #include "staged_calls.h"
 
@@ -18,6 +16,7 @@ void run_all(std::vector<Case>& cases) {
 }
 
 void far_data() {
+  crowd_address_space();
   far_gatherv();
   absolute_addresses();
   for (int pieces : {1, 2, 50})
@@ -32,8 +31,6 @@ void far_data() {
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
   use_own_device();
-  // For good, whatever is freed: the heap may be too far from device memory for types that lead to both.
-  mallopt(M_MMAP_THRESHOLD, 128 << 10);
   if (argc > 1 && !std::strcmp(argv[1], "addresses")) {
     far_data();
     return mpi.finish("staged addresses");

@@ -3,6 +3,9 @@
 //
 // Thread safety: none. Ownership: none.
 #pragma once
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -73,19 +76,28 @@ inline void absolute_addresses() {
   MPI_Type_free(&type);
 }
 
-// One type that leads to host and to device memory, in either order and in many pieces: mmap'd host memory is not far
-// from the emulated device's.
+// Leaves no room of more than 4 TiB in the address space, where it can.
+inline void crowd_address_space() {
+  constexpr uintptr_t kApart = uintptr_t{1} << 42, kEnd = uintptr_t{1} << 47;
+  for (uintptr_t at = kApart; at < kEnd; at += kApart)
+    mmap(reinterpret_cast<void*>(at), 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+// One type that leads to host and to device memory, in either order and in many pieces. The program's own memory is
+// tens of TiB away from that of a device.
 inline void mixed_addresses(bool host_first, int pieces) {
   constexpr size_t kInts = 1 << 20;
+  static int host[kInts];
   Memory device(Where::device, kInts * sizeof(int));
-  std::vector<int> host(kInts, -1), copy(kInts, -1);
+  std::vector<int> copy(kInts, -1);
+  std::fill(std::begin(host), std::end(host), -1);
   for (size_t i = 0; g_rank == 0 && i < kInts; i++) host[i] = copy[i] = static_cast<int>(i) + pieces;
   device.write(copy.data());
   std::vector<MPI_Aint> at(static_cast<size_t>(2 * pieces));
   for (int p = 0; p < 2 * pieces; p++) {
     const ptrdiff_t offset = 40 * (p / 2) + 4;
     const bool on_host = (p % 2 == 0) == host_first;
-    const void* address = on_host ? static_cast<const void*>(reinterpret_cast<char*>(host.data()) + offset)
+    const void* address = on_host ? static_cast<const void*>(reinterpret_cast<char*>(host) + offset)
                                   : static_cast<const void*>(device.at(offset));
     MPI_Get_address(address, &at[static_cast<size_t>(p)]);
   }

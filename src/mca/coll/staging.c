@@ -2,8 +2,13 @@
 
 #include <stdio.h>
 
+#include "base/mutant.h"
+#include "mca/common/sparse_memory.h"
+
 /* More runs than this are copied by a kernel: a copy costs microseconds however small it is. */
 enum { kManyRuns = 4 };
+/* Buffers whose runs lie further apart get no memory for what is between them. */
+static const size_t kMostSpan = (size_t)1 << 36;
 /* Buffers up to this may be of malloc(): a quarter of the least block of the engine's pool. */
 enum { kMostOfHeap = 16384 };
 
@@ -68,29 +73,36 @@ static void find_span(gcm_staged_buffer *side) {
   side->span = (size_t)(high - low);
 }
 
+static int say_no_memory(const gcm_staged_buffer *side) {
+  char line[256];
+  snprintf(line, sizeof line, "this rank cannot take a device buffer of %zu bytes through host memory: %s", side->span,
+           side->sparse ? "its type leads to memory as far apart, and no address space is free for all of it; give "
+                          "each part a call of its own"
+                        : "no host memory is left; pass smaller buffers");
+  gcm_abi->log(-1, line);
+  return MPI_ERR_NO_MEM;
+}
+
 static int take_memory(gcm_staged_buffer *side) {
+  side->sparse = side->span > kMostSpan && !gc_mutant(541);
   side->of_heap = side->among_many && side->span <= kMostOfHeap;
-  side->memory = side->of_heap ? malloc(side->span) : gcm_abi->stage_get(side->span);
-  if (side->memory == NULL) {
-    char line[256];
-    snprintf(line, sizeof line, "this rank cannot take a device buffer of %zu bytes through host memory: %s",
-             side->span,
-             side->mixed ? "its type leads to memory as far apart, and no address space is free for both; give each "
-                           "a call of its own"
-                         : "no host memory is left; pass smaller buffers");
-    gcm_abi->log(-1, line);
-    return MPI_ERR_NO_MEM;
-  }
-  side->host = gcm_address(side->memory, -side->low);
+  if (side->sparse)
+    side->memory = gcm_take_sparse_memory(side->device, side->runs, side->n_runs);
+  else
+    side->memory = side->of_heap ? malloc(side->span) : gcm_abi->stage_get(side->span);
+  if (side->memory == NULL) return say_no_memory(side);
+  side->host = side->sparse ? side->memory : gcm_address(side->memory, -side->low);
   return MPI_SUCCESS;
 }
 
-static void put_memory(void *memory, bool of_heap) {
-  if (of_heap) {
-    free(memory);
-  } else if (memory != NULL) {
-    gcm_abi->stage_put(memory);
-  }
+static void put_memory(const gcm_staged_buffer *side) {
+  if (side->memory == NULL) return;
+  if (side->sparse)
+    gcm_give_sparse_memory(side->memory, side->runs, side->n_runs);
+  else if (side->of_heap)
+    free(side->memory);
+  else
+    gcm_abi->stage_put(side->memory);
 }
 
 static int stage_side(gcm_staged_buffer *side, const gcm_side *plan, bool among_many) {
@@ -112,7 +124,7 @@ static int stage_side(gcm_staged_buffer *side, const gcm_side *plan, bool among_
 }
 
 static void unstage_side(gcm_staged_buffer *side) {
-  put_memory(side->memory, side->of_heap);
+  put_memory(side);
   free(side->runs);
   memset(side, 0, sizeof *side);
 }
@@ -151,12 +163,11 @@ static int store_side(const gcm_staged_buffer *side) {
  * (displacements, absolute addresses). Open MPI's nonblocking modules take equal addresses for MPI_IN_PLACE. */
 static int tell_apart(gcm_staged *staged, const gcm_plan *plan) {
   gcm_staged_buffer *side = staged->recv.memory != NULL ? &staged->recv : &staged->send;
-  void *memory = side->memory;
-  const bool of_heap = side->of_heap;
-  if (memory == NULL) return MPI_SUCCESS;
+  const gcm_staged_buffer before = *side;
+  if (before.memory == NULL) return MPI_SUCCESS;
   if (gcm_handed(&staged->send, plan->send.buffer) != gcm_handed(&staged->recv, plan->recv.buffer)) return MPI_SUCCESS;
   const int rc = take_memory(side); /* another one, as this one is still taken */
-  put_memory(memory, of_heap);
+  put_memory(&before);
   return rc;
 }
 

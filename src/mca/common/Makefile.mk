@@ -8,5 +8,7 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/common/outer_requests.h \
 	src/mca/common/parameters.c \
 	src/mca/common/performance.c \
+	src/mca/common/sparse_memory.c \
+	src/mca/common/sparse_memory.h \
 	src/mca/common/type_map.c \
 	src/mca/common/types.c

@@ -79,7 +79,8 @@ static bool map_all(const areas *all, ptrdiff_t shift) {
 /* Returns a distance at which all areas are free, and maps them; 0: none was found. */
 static ptrdiff_t find_room(const areas *all) {
   enum { kTries = 256 };
-  static const ptrdiff_t kSteps[] = {-((ptrdiff_t)1 << 36), (ptrdiff_t)1 << 36, -((ptrdiff_t)1 << 30), (ptrdiff_t)1 << 30};
+  static const ptrdiff_t kSteps[] = {-((ptrdiff_t)1 << 36), (ptrdiff_t)1 << 36, -((ptrdiff_t)1 << 30),
+                                     (ptrdiff_t)1 << 30};
   for (size_t s = 0; s < sizeof kSteps / sizeof *kSteps; s++)
     for (ptrdiff_t k = 1; k <= kTries; k++)
       if (map_all(all, k * kSteps[s])) return k * kSteps[s];

@@ -52,6 +52,9 @@ constexpr uint64_t kTrialId = ~uint64_t{0};
 
 // One of the devices that a link goes over.
 struct Rail {
+  Rail(VerbsDevice* nearest, MemoryRegion registered, std::unique_ptr<QueuePair> made)
+      : device(nearest), region(std::move(registered)), pair(std::move(made)) {}
+
   // Expects the completions of the trial, which the caller sends.
   void begin_trial() {
     trial = Trial{};
@@ -206,7 +209,7 @@ class VerbsEnd : public LinkEnd {
                            device->name().c_str(), device->attributes().max_msg_sz);
     GC_TRY_AS(auto region, MemoryRegion::create(*device, blocks_.data(), blocks_.bytes(), peer_writes));
     GC_TRY_AS(auto pair, QueuePair::create(*device, most_sends_, shape_.lanes * kSteps + 1));
-    rails_.push_back({device, std::move(region), std::move(pair)});
+    rails_.emplace_back(device, std::move(region), std::move(pair));
     return {};
   }
   static Status connect(Rail& rail, const RailBlob& peer) {

@@ -2,7 +2,7 @@
 // same functions in mpi::ffi; its safe calls take slices, which are host memory. Here the memory is gpucoll's own, so
 // that this runs on the emulated device as well; cudaMalloc's is as good.
 //
-//   rustc -O mpi_arrays.rs -L $(mpicc --showme:libdirs) -l mpi -L $(pkg-config --variable=libdir gpucoll) -l gpucoll
+//   rustc -O mpi_arrays.rs -L $(mpicc --showme:libdirs | cut -d' ' -f1) -l mpi -L $(pkg-config --variable=libdir gpucoll) -l gpucoll
 //   mpirun --mca coll gpucoll -np 3 ./mpi_arrays
 use std::ffi::c_void;
 use std::os::raw::c_int;

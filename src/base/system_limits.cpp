@@ -96,9 +96,8 @@ std::string process_obstacle(int errnum, pid_t pid) {
   const auto owner = owner_of(pid);
   const bool is_own = owner && owner->is(geteuid(), getegid());
   if (is_own && may_differ_in_namespace(pid))
-    return "; it is in another user namespace (run all ranks of a node in one container; Apptainer: --sharens), or it "
-           "is "
-           "not dumpable (let it call prctl(PR_SET_DUMPABLE, 1) before it uses gpucoll)";
+    return "; it is in another user namespace (run all ranks of a node in one container; Apptainer: --sharens), or "
+           "it is not dumpable (let it call prctl(PR_SET_DUMPABLE, 1) before it uses gpucoll)";
   if (is_own)
     return "; it is not dumpable, as after a change of user: let it call prctl(PR_SET_DUMPABLE, 1) before it uses "
            "gpucoll";

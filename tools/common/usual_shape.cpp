@@ -5,6 +5,7 @@
 #include "base/params.h"
 #include "core/peer/device_link.h"
 #include "core/plan/copy_engine_limits.h"
+#include "core/plan/copy_engine_reduction.h"
 #include "core/plan/tuning_file.h"
 #include "gpu/device.h"
 #include "proto/format/mesh.h"
@@ -48,6 +49,7 @@ Result<core::CommProperties> usual_shape(bool emulated, int n_ranks) {
   if (shape.mesh) shape.zero_copy_bytes = core::least_zero_copy(defaults, n_ranks, shape.table);
   shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes != 0;
   if (p2p) shape.copies = core::copy_engine_limits(defaults, n_ranks, shape.table);
+  shape.copies.piece = core::copy_piece_bytes(shape.copies.piece);
   return shape;
 }
 

@@ -29,7 +29,7 @@ std::string reasons_of_plugin() {
 }
 
 // Where this build's plugin was to be installed, where the plugins of the Open MPI that it was built for are, and that
-// one's version; empty where configure has found no Open MPI.
+// one's version: "unknown", and no folders, where configure has found none.
 constexpr const char* kPluginFolder = GC_PLUGIN_FOLDER;
 constexpr const char* kOpenMpiFolder = GC_OPEN_MPI_FOLDER;
 constexpr const char* kOpenMpiVersion = GC_OPEN_MPI_VERSION;
@@ -66,7 +66,8 @@ std::string cure_of_missing_plugin() {
 
 Finding check_missing_plugin(const std::string& version) {
   const std::string what = "Open MPI does not find the plugin coll/gpucoll" + reasons_of_plugin();
-  if (*kOpenMpiVersion && series_of(version) != series_of(kOpenMpiVersion))
+  const bool are_known = version != "none" && std::string_view(kOpenMpiVersion) != "unknown";
+  if (are_known && series_of(version) != series_of(kOpenMpiVersion))
     return {Grade::fault,
             fmt::format("{}; this is Open MPI {}, and gpucoll was built for {}", what, version, kOpenMpiVersion),
             fmt::format("put the bin folder of an Open MPI {} first into PATH, or build gpucoll for this one",
@@ -127,9 +128,8 @@ const char* cure_of_no_gpu(const nlohmann::ordered_json& facts) {
   if (!facts["build"].value("cuda", false))
     return "build gpucoll where CUDA is installed (configure --with-cuda); or set GPUCOLL_DEVICE=emu, to use the "
            "emulated device on purpose";
-  return "see that nvidia-smi lists the GPUs (in a container: docker run --gpus all); or set GPUCOLL_DEVICE=emu, to "
-         "use "
-         "the emulated device on purpose";
+  return "see that nvidia-smi lists the GPUs (in a container: docker run --gpus all); or set GPUCOLL_DEVICE=emu, "
+         "to use the emulated device on purpose";
 }
 
 void check_devices(const nlohmann::ordered_json& facts, Findings& found) {

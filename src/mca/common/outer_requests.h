@@ -32,12 +32,12 @@ OBJ_CLASS_DECLARATION(gcm_outer_request);
 void gcm_outer_init(gcm_outer_request *request, ompi_request_type_t type);
 /* Looks after a request whose inner ones have begun, from now on. */
 void gcm_outer_begun(gcm_outer_request *request);
-/* Open MPI has returned `rc` and its request, which a new one of ours stands for: looks after ours, and puts it in the
- * other's place; where Open MPI has failed, frees ours. Returns `rc`. */
+/* Looks after a request of ours that stands for Open MPI's, and puts it in the other's place. Open MPI has returned
+ * `rc`: where it has failed, frees ours. Returns `rc`. */
 int gcm_outer_follow(gcm_outer_request *ours, int rc, ompi_request_t **request);
 /* Frees a request that has not begun. */
 void gcm_outer_release(gcm_outer_request *request);
-/* There is no memory for a request of ours: says so. */
+/* Says that there is no memory for a request of ours. */
 void gcm_log_no_request(void);
 void gcm_stop_outer_requests(void); /* none is under way any more */
 

@@ -100,7 +100,7 @@ bool gcm_may_access(const gcm_device_window *w, int target);
 void gcm_watch_rank(gcm_device_window *w, int rank);
 /* Returns whether a rank that is watched is known to have ended. */
 bool gcm_has_lost_rank(gcm_device_window *w, int rank);
-/* Nothing waits for what this window does any more: says why, once. */
+/* Ends all waits for what this window does, now and later, and says why, once. */
 void gcm_break_window(gcm_device_window *w, const char *why);
 /* Makes progress until `ready`, of the argument, is true, or one of the `n` ranks (NULL: of all ranks) has ended.
  * Returns an MPI error class. */

@@ -36,9 +36,9 @@ typedef struct gcm_operation {
 int gcm_operation_new(gcm_operation **made, ompi_win_t *win, int target, const gcm_plan *plan);
 /* Does the same for one that is part of a request. */
 int gcm_operation_init(gcm_operation *op, ompi_win_t *win, int target, const gcm_plan *plan);
-/* There is no memory for an operation: says so. Returns MPI_ERR_NO_MEM. */
+/* Says that there is no memory for an operation. Returns MPI_ERR_NO_MEM. */
 int gcm_no_memory_for_operation(void);
-/* The component has begun one: it is under way. */
+/* Puts one under way, which the component has begun. */
 void gcm_operation_begun(gcm_operation *op);
 /* Frees one that has not begun, or has ended. */
 void gcm_operation_release(gcm_operation *op);

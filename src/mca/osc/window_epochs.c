@@ -117,8 +117,8 @@ static bool have_come(gcm_device_window *w, const void *argument) {
   const counted *c = argument;
   int i = 0;
   (void)w;
-  while (i < c->n && atomic_load_explicit(&c->counts[c->ranks[i]], memory_order_acquire) > 0)
-    i++; /* partner: take_header() */
+  /* Acquire: partner is take_header(). */
+  while (i < c->n && atomic_load_explicit(&c->counts[c->ranks[i]], memory_order_acquire) > 0) i++;
   return i == c->n;
 }
 static void take(const counted *c) {

@@ -46,7 +46,7 @@ static void complain(const operation *o, const char *why) {
   gcm_abi->log(-1, line);
 }
 
-/* What the program waits for by its request ends with the target, too. */
+/* Returns whether the target has ended: then what the program waits for by its request ends, too. */
 static bool is_lost(gcm_outer_request *r) {
   enum { kLooks = 1024 };
   operation *o = (operation *)r;

@@ -21,6 +21,7 @@ void far_data() {
   absolute_addresses();
   for (int pieces : {1, 2, 50})
     for (bool host_first : {false, true}) mixed_addresses(host_first, pieces);
+  column_and_program();
   mixed_blocks();
   for (int pieces : {2, 100}) two_devices(pieces);
   interleaved_columns();

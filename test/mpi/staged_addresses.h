@@ -119,6 +119,40 @@ inline void mixed_addresses(bool host_first, int pieces) {
   MPI_Type_free(&type);
 }
 
+// A column of a matrix in device memory and an element of the program's own: more pages than a process may have
+// mappings.
+inline void column_and_program() {
+  constexpr int kRows = 66'000;
+  constexpr MPI_Aint kRow = 16384;
+  static int program;
+  Memory memory(Where::device, size_t{kRows} * kRow);
+  MPI_Datatype column, both;
+  MPI_Type_create_hvector(kRows, 1, kRow, MPI_INT, &column);
+  const int ones[2] = {1, 1};
+  MPI_Aint at[2];
+  MPI_Get_address(memory.at(0), &at[0]);
+  MPI_Get_address(&program, &at[1]);
+  const MPI_Datatype parts[2] = {column, MPI_INT};
+  MPI_Type_create_struct(2, ones, at, parts, &both);
+  MPI_Type_commit(&both);
+  program = g_rank == 0 ? 7 : -1;
+  const int rows[] = {0, 1, 777, kRows - 1};
+  const auto place = [&](int row) { return memory.at(ptrdiff_t{row} * kRow); };
+  for (int row : rows) {
+    const int value = g_rank == 0 ? 5 * row + 3 : -1;
+    need(gpucollMemcpy(place(row), &value, sizeof value), "gpucollMemcpy");
+  }
+  MPI_Bcast(MPI_BOTTOM, 1, both, 0, MPI_COMM_WORLD);
+  if (!checked(program == 7)) fail("bcast of a column and the program's memory: that is %d", program);
+  for (int row : rows) {
+    int value = 0;
+    need(gpucollMemcpy(&value, place(row), sizeof value), "gpucollMemcpy");
+    if (!checked(value == 5 * row + 3)) fail("bcast of a column and the program's memory: row %d is %d", row, value);
+  }
+  MPI_Type_free(&column);
+  MPI_Type_free(&both);
+}
+
 // How many copies between devices and the host there were.
 inline uint64_t staged_copies() {
   const gc_abi* const abi = gpucoll_abi(GC_ABI_VERSION);

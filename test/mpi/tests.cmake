@@ -235,6 +235,7 @@ set_tests_properties(mpi.finalize_started PROPERTIES FAIL_REGULAR_EXPRESSION "FA
 gc_mpi_mutant(411 MUST_PRINT "bcast on two devices: 200 pieces.*a message on two devices: 200 pieces" LABELS mpi NP 2
   MPIRUN ${GC_LITERALLY} COMMAND test/mpi/staged addresses)
 
+gc_mpi_mutant(542 MUST_PRINT "MPI_ERR_NO_MEM" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/staged addresses)
 gc_mpi_mutant(541 MUST_PRINT "MPI_ERR_NO_MEM" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/staged addresses)
 
 # Messages of device memory, under each PML that there is and with one that stands in front of others.

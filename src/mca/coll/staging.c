@@ -73,33 +73,37 @@ static void find_span(gcm_staged_buffer *side) {
   side->span = (size_t)(high - low);
 }
 
+/* Where the memory of a buffer is from: here, or malloc(), else the engine's pool. */
+static bool is_sparse(const gcm_staged_buffer *side) {
+  return side->n_runs > 1 && side->span > kMostSpan && !gc_mutant(541);
+}
+static bool is_of_heap(const gcm_staged_buffer *side) { return side->among_many && side->span <= kMostOfHeap; }
+
 static int say_no_memory(const gcm_staged_buffer *side) {
   char line[256];
   snprintf(line, sizeof line, "this rank cannot take a device buffer of %zu bytes through host memory: %s", side->span,
-           side->sparse ? "its type leads to memory as far apart, and no address space is free for all of it; give "
-                          "each part a call of its own"
-                        : "no host memory is left; pass smaller buffers");
+           is_sparse(side) ? "its type leads to memory as far apart, and no address space is free for all of it; give "
+                             "each part a call of its own"
+                           : "no host memory is left; pass smaller buffers");
   gcm_abi->log(-1, line);
   return MPI_ERR_NO_MEM;
 }
 
 static int take_memory(gcm_staged_buffer *side) {
-  side->sparse = side->span > kMostSpan && !gc_mutant(541);
-  side->of_heap = side->among_many && side->span <= kMostOfHeap;
-  if (side->sparse)
+  if (is_sparse(side))
     side->memory = gcm_take_sparse_memory(side->device, side->runs, side->n_runs);
   else
-    side->memory = side->of_heap ? malloc(side->span) : gcm_abi->stage_get(side->span);
+    side->memory = is_of_heap(side) ? malloc(side->span) : gcm_abi->stage_get(side->span);
   if (side->memory == NULL) return say_no_memory(side);
-  side->host = side->sparse ? side->memory : gcm_address(side->memory, -side->low);
+  side->host = is_sparse(side) ? side->memory : gcm_address(side->memory, -side->low);
   return MPI_SUCCESS;
 }
 
 static void put_memory(const gcm_staged_buffer *side) {
   if (side->memory == NULL) return;
-  if (side->sparse)
+  if (is_sparse(side))
     gcm_give_sparse_memory(side->memory, side->runs, side->n_runs);
-  else if (side->of_heap)
+  else if (is_of_heap(side))
     free(side->memory);
   else
     gcm_abi->stage_put(side->memory);

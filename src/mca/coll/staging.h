@@ -15,8 +15,6 @@ typedef struct gcm_staged_buffer {
   const void *device; /* as the application passed it */
   void *host;         /* the address that stands for it: runs lie at the same offsets from both */
   void *memory;       /* the staging memory; NULL: not staged */
-  bool sparse;        /* it is sparse_memory.h's */
-  bool of_heap;       /* it is of malloc(), else of the engine's pool */
   bool among_many;    /* it is to be of malloc() where it is small */
   ptrdiff_t low;      /* the runs lie in [low, low + span) */
   size_t span;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <set>
 
 #include "base/log.h"
 #include "base/mutant.h"
@@ -84,16 +85,11 @@ void leave_out(Devices* devices, const char* why, const Has& has) {
 
 // Where the user names no devices: one network, and no port that is for other things than data.
 void choose(Devices* devices) {
-  const auto is_virtual = [&](const auto& device) {
-    const std::string physical = topo::physical_function(device->directory());
-    return !physical.empty() && std::any_of(devices->begin(), devices->end(),
-                                            [&](const auto& other) { return other && other->directory() == physical; });
-  };
-  std::vector<const VerbsDevice*> virtual_ones;
-  for (const auto& device : *devices)
-    if (is_virtual(device)) virtual_ones.push_back(device.get());
+  std::set<std::string> there;
+  for (const auto& device : *devices) there.insert(device->directory());
   leave_out(devices, "it is a virtual function of another one", [&](const auto& device) {
-    return std::find(virtual_ones.begin(), virtual_ones.end(), device.get()) != virtual_ones.end();
+    const std::string physical = topo::physical_function(device->directory());
+    return !physical.empty() && there.count(physical);
   });
   leave_out(devices, "another one is of InfiniBand", [](const auto& device) { return device->roce(); });
   uint64_t most = 0;
@@ -101,19 +97,22 @@ void choose(Devices* devices) {
   leave_out(devices, "another one is faster", [=](const auto& device) { return device->rate() < most; });
 }
 
+Status absent(const std::string& name) {
+  return Status::error(Code::unsupported, "there is no RDMA device %s here (parameter verbs_device)", name.c_str());
+}
+
 // Says which of the devices that the user names there are not.
 void tell_absent(const WantedPorts& wanted, ibv_device* const* list, int count, const VerbsLibrary& library) {
   for (const NamedPort& port : wanted.named)
     if (std::none_of(list, list + count,
                      [&](ibv_device* device) { return port.device == library.get_device_name(device); }))
-      log::write(log::Level::warn, "there is no RDMA device %s here (parameter verbs_device)", port.device.c_str());
+      log::write(log::Level::warn, "%s", absent(port.device).what());
 }
 
 Status none(const std::string& why) {
-  const std::string& wanted = params().verbs_device;
   if (!why.empty()) return Status::error(Code::unsupported, "no RDMA device can be used here: %s", why.c_str());
-  if (wanted.empty()) return Status::error(Code::unsupported, "there is no RDMA device here");
-  return Status::error(Code::unsupported, "there is no RDMA device %s here (parameter verbs_device)", wanted.c_str());
+  if (!params().verbs_device.empty()) return absent(params().verbs_device);
+  return Status::error(Code::unsupported, "there is no RDMA device here");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ T* at(void* block, size_t offset) {
   return reinterpret_cast<T*>(static_cast<uint8_t*>(block) + offset);
 }
 
-class HostMemoryPort final : public MemoryPort {
+class HostMemoryPort : public MemoryPort {
  public:
   Result<void*> allocate(size_t, LinkBlob*) override { return Status::error(Code::unsupported, "not here"); }
   void release(void*) noexcept override {}
@@ -126,11 +126,15 @@ inline void connect_ends(Pair& pair) {
   establish(pair);
 }
 
-inline Pair connect_pair(Transport& transport, const LinkShape& shape, MemoryPort& memory) {
-  auto sender = transport.make_end(Side::send, shape, memory);
-  auto receiver = transport.make_end(Side::receive, shape, memory);
+inline Pair make_pair(Transport& transport, const LinkShape& shape, MemoryPort& sending, MemoryPort& receiving) {
+  auto sender = transport.make_end(Side::send, shape, sending);
+  auto receiver = transport.make_end(Side::receive, shape, receiving);
   EXPECT_TRUE(sender && receiver);
-  Pair pair = {*std::move(sender), *std::move(receiver)};
+  return {*std::move(sender), *std::move(receiver)};
+}
+
+inline Pair connect_pair(Transport& transport, const LinkShape& shape, MemoryPort& memory) {
+  Pair pair = gpucoll_test::make_pair(transport, shape, memory, memory);
   connect_ends(pair);
   return pair;
 }

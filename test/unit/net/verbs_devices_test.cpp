@@ -72,15 +72,9 @@ class Sysfs {
   std::vector<std::string> cards_;
 };
 
-class PortNear final : public MemoryPort {
+class PortNear final : public HostMemoryPort {
  public:
   explicit PortNear(std::string directory) : directory_(std::move(directory)) {}
-  Result<void*> allocate(size_t, LinkBlob*) override { return Status::error(Code::unsupported, "not here"); }
-  void release(void*) noexcept override {}
-  Result<void*> open(const LinkBlob&) override { return Status::error(Code::unsupported, "not here"); }
-  void close(void*) noexcept override {}
-  Result<void*> map_host(void* host, size_t) override { return host; }
-  void unmap_host(void*, void*, size_t) noexcept override {}
   std::string pci_directory() const override { return directory_; }
 
  private:
@@ -212,11 +206,7 @@ TEST_F(VerbsDevicesTest, ALinkHasAsManyRailsAsTheEndWithFewerDevices) {
   const LinkShape shape = {4, proto::connection_shape(4096)};
   PortNear four(sysfs.directory(kThird)), two(sysfs.directory(kSecond));
   for (const bool sends : {false, true}) {
-    Pair pair;
-    auto sender = verbs_transport().make_end(Side::send, shape, sends ? two : four);
-    auto receiver = verbs_transport().make_end(Side::receive, shape, sends ? four : two);
-    ASSERT_TRUE(sender && receiver);
-    pair = {*std::move(sender), *std::move(receiver)};
+    Pair pair = gpucoll_test::make_pair(verbs_transport(), shape, sends ? two : four, sends ? four : two);
     connect_ends(pair);
     senders();
     for (int lane = 0; lane < shape.lanes; ++lane)
@@ -245,16 +235,14 @@ TEST_F(VerbsDevicesTest, ALinkDoesWithoutADeviceThatCannotHaveItsMemory) {
 TEST_F(VerbsDevicesTest, AreAllTried) {
   const LinkShape shape = {4, proto::connection_shape(4096)};
   HostMemoryPort memory;
-  auto sender = verbs_transport().make_end(Side::send, shape, memory);
-  auto receiver = verbs_transport().make_end(Side::receive, shape, memory);
-  ASSERT_TRUE(sender && receiver);
-  ASSERT_TRUE((*sender)->connect((*receiver)->blob()) && (*receiver)->connect((*sender)->blob()));
+  const Pair pair = gpucoll_test::make_pair(verbs_transport(), shape, memory, memory);
+  ASSERT_TRUE(pair.sender->connect(pair.receiver->blob()) && pair.receiver->connect(pair.sender->blob()));
   fake->silent[2] = true;
-  ASSERT_TRUE((*sender)->begin_trial() && (*receiver)->begin_trial());
+  ASSERT_TRUE(pair.sender->begin_trial() && pair.receiver->begin_trial());
   Status status;
   bool established = false;
   await([&] {
-    auto there = (*sender)->established();
+    auto there = pair.sender->established();
     established = there && *there;
     if (!there) status = std::move(there).status();
     return established || !status;
@@ -266,15 +254,13 @@ TEST_F(VerbsDevicesTest, AreAllTried) {
 TEST_F(VerbsDevicesTest, OfferSomeRails) {
   const LinkShape shape = {1, proto::connection_shape(4096)};
   HostMemoryPort memory;
-  auto sender = verbs_transport().make_end(Side::send, shape, memory);
-  auto receiver = verbs_transport().make_end(Side::receive, shape, memory);
-  ASSERT_TRUE(sender && receiver);
+  const Pair pair = gpucoll_test::make_pair(verbs_transport(), shape, memory, memory);
   constexpr size_t kRailsOffset = 16;
   for (const uint32_t rails : {0u, 5u, ~0u}) {
-    LinkBlob blob = (*receiver)->blob();
+    LinkBlob blob = pair.receiver->blob();
     std::memcpy(blob.bytes + kRailsOffset, &rails, sizeof rails);
-    const Status refused = (*sender)->connect(blob);
+    const Status refused = pair.sender->connect(blob);
     EXPECT_NE(std::string(refused.what()).find("the other side offers"), std::string::npos) << refused.what();
   }
-  EXPECT_TRUE((*sender)->connect((*receiver)->blob()));
+  EXPECT_TRUE(pair.sender->connect(pair.receiver->blob()));
 }

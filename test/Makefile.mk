@@ -62,6 +62,16 @@ list-programs:
 	@echo $(foreach directory,$(IN),$(filter $(directory)/%,$(check_PROGRAMS)))
 .PHONY: list-programs
 
+# Those that the tests need which have no label that the regular expression matches:
+#   make -s list-wanted-programs LEAVE_OUT='^(asan|long|fuzz)$$'
+list-wanted-programs: CTestTestfile.cmake
+	@GC_CHECK_PROGRAMS="$(check_PROGRAMS)" GC_LEAVE_OUT='$(LEAVE_OUT)' GC_WANTED_FILE=$(abs_top_builddir)/wanted-programs; \
+	export GC_CHECK_PROGRAMS GC_LEAVE_OUT GC_WANTED_FILE; $(CTEST) -N >/dev/null || exit 1; \
+	echo $$(printf '%s\n' $(check_PROGRAMS) | sed 's,^,$(abs_top_builddir)/,' | grep -Fx -f wanted-programs | \
+	  sed 's,^$(abs_top_builddir)/,,')
+.PHONY: list-wanted-programs
+CLEANFILES += wanted-programs
+
 # make check [CTEST_ARGS="-L proto"]. The tests use the component of this tree, so all is built first.
 check-local: CTestTestfile.cmake
 if CAN_CHECK

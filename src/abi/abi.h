@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 22u
+#define GC_ABI_VERSION 23u
 
 /* How far a nonblocking collective that gc_abi.start began has come. */
 enum {
@@ -32,8 +32,9 @@ typedef struct gc_pending {
   int state;
 } gc_pending;
 
-/* Answer of gc_abi.run besides MPI error classes. */
+/* Answers of gc_abi.run and run_again besides MPI error classes. */
 #define GC_STAGE (-1) /* every rank of the communicator got this answer, or has host memory: go through the host */
+#define GC_ANEW (-2)  /* of run_again alone: nothing is kept of such a call, and nothing was done. Call run() */
 
 /* The functions (bits 1 << GC_FUNCTION_*) whose calls go to the engine even when they have host memory alone. The
  * other calls with host memory count up to next_look; then the component looks for more such functions. */
@@ -103,10 +104,19 @@ typedef struct gc_buffer {
   const gc_type_map *const *block_maps; /* NULL: no block has gaps */
 } gc_buffer;
 
+/* The arguments of a blocking call as the program passes them. Where gc_call points to some, the call follows from
+ * them: they have no lists, whose contents may change, and no type or operation that the program can free. */
+#define GC_MOST_ARGUMENTS 8
+typedef struct gc_arguments {
+  uint64_t function; /* GC_FUNCTION_* */
+  uint64_t words[GC_MOST_ARGUMENTS];
+} gc_arguments;
+
 /* A collective as this rank calls it. MPI_Bcast's buffer is `recv` on all ranks. */
 typedef struct gc_call {
-  uint32_t function;     /* GC_FUNCTION_* */
-  uint32_t order;        /* of a blocking call: GC_ORDER_BLOCKING or GC_ORDER_NEIGHBORS */
+  const gc_arguments *arguments; /* NULL: run_again() cannot find the call */
+  uint32_t function;             /* GC_FUNCTION_* */
+  uint32_t order;                /* of a blocking call: GC_ORDER_BLOCKING or GC_ORDER_NEIGHBORS */
   int root;              /* -1: none; -2: this rank is in the root's group of an intercommunicator, and takes no part */
   int reduces;           /* if 0, type and op mean nothing: a call that a single rank reduces only moves data */
   int type, op;          /* gpucollDataType_t, gpucollRedOp_t, or -1 where the engine has none */
@@ -224,6 +234,9 @@ typedef struct gc_abi {
    * the other ranks arrive, and runs on the device if every rank can. Returns MPI_SUCCESS, GC_STAGE or an MPI error
    * class. */
   int (*run)(gc_comm *comm, const gc_call *call);
+  /* Does the same for a call that run() has had with these arguments before, where the engine keeps it and the buffers
+   * are the same memory still. Returns GC_ANEW otherwise. */
+  int (*run_again)(gc_comm *comm, const gc_arguments *arguments);
 
   /* Starts a nonblocking collective. A call with device memory passes `call`. A call with host memory, or of a
    * function that is not counted (GC_FUNCTION_none), passes NULL, and comes here only where gc_goes_straight()

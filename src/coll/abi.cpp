@@ -262,19 +262,31 @@ void comm_free(gc_comm* comm) {
   delete communicator;
 }
 
-int run(gc_comm* comm, const gc_call* call) {
-  auto& communicator = *static_cast<MpiCommunicator*>(comm);
+// kept: the call as it is kept, or null.
+int run(MpiCommunicator& communicator, const gc_call& call, DeviceCall* kept) {
   auto answer = MpiCommunicator::Answer::done;
   count(Counter::calls);
-  count(Counter::bytes, bytes_of(*call, static_cast<size_t>(communicator.size())));
-  Code code = guarded(function_name(call->function), [&]() -> Status {
-    GC_TRY_AS(answer, communicator.run(*call));
+  count(Counter::bytes, bytes_of(call, static_cast<size_t>(communicator.size())));
+  Code code = guarded(function_name(call.function), [&]() -> Status {
+    GC_TRY_AS(answer, communicator.run(call, kept));
     return {};
   });
   if (code != Code::ok) return mpi_class(code);
   if (answer == MpiCommunicator::Answer::done) return MPI_SUCCESS;
   count(Counter::calls_staged);
   return GC_STAGE;
+}
+
+int run(gc_comm* comm, const gc_call* call) {
+  auto& communicator = *static_cast<MpiCommunicator*>(comm);
+  KeptCall* const kept = communicator.find(*call);
+  return run(communicator, *call, kept ? &kept->made : nullptr);
+}
+
+int run_again(gc_comm* comm, const gc_arguments* arguments) {
+  auto& communicator = *static_cast<MpiCommunicator*>(comm);
+  KeptCall* const kept = communicator.find(*arguments);
+  return kept ? run(communicator, kept->call, &kept->made) : GC_ANEW;
 }
 
 int start(gc_comm* comm, uint32_t function, const gc_call* call, gc_pending** pending) {
@@ -405,6 +417,7 @@ gc_abi* table() {
                        comm_new,
                        comm_free,
                        run,
+                       run_again,
                        start,
                        turn,
                        host_begun,

@@ -237,9 +237,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::execute(const gc_call& call, bo
   return answer;
 }
 
-Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
-  drain();
-  DeviceCall* const kept = runtime().staging() ? nullptr : kept_.find(call);
+Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call, DeviceCall* kept) {
   call_ = kept ? kept : &made_;
   call_->place = {call.order, ++orders[call.order].sequence, call.function};
   GC_TRY(matcher_.usable());

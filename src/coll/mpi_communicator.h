@@ -29,7 +29,14 @@ class MpiCommunicator : public gc_comm {
   ~MpiCommunicator();
 
   enum class Answer { done, stage };
-  Result<Answer> run(const gc_call& call);
+  // Returns what is kept of a blocking call that comes now; null where that is nothing.
+  template <class Key>
+  KeptCall* find(const Key& call) {
+    drain();
+    return runtime().staging() ? nullptr : kept_.find(call);
+  }
+  // kept: the call as find() has found it, if it has.
+  Result<Answer> run(const gc_call& call, DeviceCall* kept);
   // Starts a call as gc_abi.start does.
   Result<Request*> start(uint32_t function, const gc_call* call);
   RequestQueue& requests() { return device_side().requests; }

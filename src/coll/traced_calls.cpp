@@ -47,6 +47,11 @@ int run(gc_comm* comm, const gc_call* call) {
   return answer;
 }
 
+// A call that comes again is recorded as the others are: by run(), which finds it, too.
+int run_again(gc_comm* comm, const gc_arguments* arguments) {
+  return trace::on() ? GC_ANEW : plain.run_again(comm, arguments);
+}
+
 // Records that a request was started at this time. The component ends the start by host_begun() or end().
 void begin(Request& request, int64_t begin_ns) noexcept {
   const CallId& place = request.call.place;
@@ -122,6 +127,7 @@ void trace_calls(gc_abi* table) noexcept {
   plain = *table;
   table->comm_new = comm_new;
   table->run = run;
+  table->run_again = run_again;
   table->start = start;
   table->host_begun = host_begun;
   table->end = end;

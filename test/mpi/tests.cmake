@@ -64,6 +64,18 @@ gc_mpi_mutant(482 MUST_PRINT "alltoallv [0-9]+ of [0-9]+ ints each" LABELS mpi N
 gc_mpi_test(mpi.teams_memory LABELS mpi TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/memory)
 
+# Calls that come again.
+foreach(np 1 2 3 4)
+  gc_mpi_labels(${np} EQUAL 3)
+  gc_mpi_test(mpi.again_${np} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/again)
+endforeach()
+gc_mpi_test(mpi.again_threads LABELS mpi asan TIMEOUT 240 NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/again threads)
+gc_mpi_test(mpi.teams_again LABELS mpi TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/again)
+# A call is found by the address of a type that was freed, or by its function alone.
+gc_mpi_mutant(570 MUST_PRINT "a type of many, call" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/again)
+gc_mpi_mutant(571 MUST_PRINT ", call [0-9]+: code" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/again)
+
 # What tools read of parameters and counters.
 foreach(np 2 3)
   gc_mpi_test(mpi.mpi_t_${np} LABELS mpi NP ${np} MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_timeout 77

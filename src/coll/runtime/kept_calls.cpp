@@ -34,10 +34,20 @@ bool are_same(const gc_buffer& a, const gc_buffer& b, int n_blocks) {
          are_same(a.block_bytes, b.block_bytes, n_blocks) && are_same(a.block_offsets, b.block_offsets, n_blocks);
 }
 
+bool are_same(const gc_arguments& a, const gc_arguments& b) {
+  return a.function == b.function && (std::ranges::equal(a.words, b.words) || gc_mutant(571));
+}
+
 template <class Number>
 const Number* copy(const Number* list, int n, std::vector<Number>* into) {
   into->assign(list, list ? list + n : list);
   return list ? into->data() : nullptr;
+}
+
+uint64_t hash_of(const gc_arguments& arguments) {
+  uint64_t sum = arguments.function;
+  for (const uint64_t word : arguments.words) sum = 31 * sum + word;
+  return hash_combine(0, sum);
 }
 
 // Calls that come in turn differ in their buffers, or in how much of them they are about.
@@ -57,41 +67,56 @@ bool KeptCalls::are_same(const gc_call& kept, const gc_call& call) const {
          (coll::are_same(kept.recvcounts, call.recvcounts, n_ranks_) || gc_mutant(485));
 }
 
-void KeptCalls::write_down(gc_call call, Entry* entry) const {
-  const auto of = [this](gc_buffer& buffer, BlockList* list) {
-    buffer.block_bytes = copy(buffer.block_bytes, n_ranks_, &list->bytes);
-    buffer.block_offsets = copy(buffer.block_offsets, n_ranks_, &list->offsets);
+void KeptCalls::write_down(gc_call call, KeptCall* kept) const {
+  const auto of = [this](gc_buffer& buffer, KeptCall::Lists* lists) {
+    buffer.block_bytes = copy(buffer.block_bytes, n_ranks_, &lists->bytes);
+    buffer.block_offsets = copy(buffer.block_offsets, n_ranks_, &lists->offsets);
   };
-  of(call.send, &entry->sent);
-  of(call.recv, &entry->received);
-  call.recvcounts = copy(call.recvcounts, n_ranks_, &entry->counts);
-  entry->call = call;
+  of(call.send, &kept->sent);
+  of(call.recv, &kept->received);
+  call.recvcounts = copy(call.recvcounts, n_ranks_, &kept->counts);
+  if (call.arguments) {
+    kept->arguments = *call.arguments;
+    call.arguments = &kept->arguments;
+  }
+  kept->call = call;
 }
 
-DeviceCall* KeptCalls::find(const gc_call& call) noexcept {
-  if (!is_plain(call)) return nullptr;
-  Entry* const entry = entries_.find(hash_of(call), [&](const Entry& kept) { return are_same(kept.call, call); });
-  if (!entry) return nullptr;
-  if (entry->send.is_still() && entry->recv.is_still()) return &entry->made;
-  entries_.forget(*entry);
+// Forgets the call where a buffer is other memory now.
+KeptCall* KeptCalls::if_still(KeptCall* kept) noexcept {
+  if (!kept || (kept->send.is_still() && kept->recv.is_still())) return kept;
+  calls_.forget(*kept);
   return nullptr;
+}
+
+KeptCall* KeptCalls::find(const gc_arguments& arguments) noexcept {
+  return if_still(calls_.find(hash_of(arguments), [&](const KeptCall& kept) {
+    return kept.call.arguments && coll::are_same(*kept.call.arguments, arguments);
+  }));
+}
+
+KeptCall* KeptCalls::find(const gc_call& call) noexcept {
+  if (call.arguments) return find(*call.arguments);
+  if (!is_plain(call)) return nullptr;
+  return if_still(calls_.find(hash_of(call),
+                              [&](const KeptCall& kept) { return !kept.call.arguments && are_same(kept.call, call); }));
 }
 
 void KeptCalls::keep(const gc_call& call, DeviceCall& made) noexcept {
   if (!made.kept || !is_plain(call) || !has_tasks_alone(made.part)) return;
   const auto send = KnownBuffer::of(call.send, n_ranks_), recv = KnownBuffer::of(call.recv, n_ranks_);
   if (!send || !recv) return;
-  Entry* entry = nullptr;
+  KeptCall* kept = nullptr;
   try {
-    entry = &entries_.make_room(hash_of(call));
-    write_down(call, entry);
+    kept = &calls_.make_room(call.arguments ? hash_of(*call.arguments) : hash_of(call));
+    write_down(call, kept);
   } catch (const std::bad_alloc&) {
-    if (entry) entries_.forget(*entry);
+    if (kept) calls_.forget(*kept);
     return;
   }
-  entry->send = *send;
-  entry->recv = *recv;
-  entry->made.take_tasks(made);
+  kept->send = *send;
+  kept->recv = *recv;
+  kept->made.take_tasks(made);
 }
 
 }  // namespace gpucoll::coll

@@ -1,5 +1,6 @@
 # Room mca/coll of the component.
 GC_COLL_COMPONENT_SOURCES += \
+	src/mca/coll/again.h \
 	src/mca/coll/arguments.h \
 	src/mca/coll/blocking.c \
 	src/mca/coll/collectives.def \

@@ -2,6 +2,7 @@
  * and one store on the arrival board are all that is in front of them. Device buffers go to the engine, where all ranks
  * can, else by staging. */
 #include "base/mutant.h"
+#include "mca/coll/again.h"
 #include "mca/coll/engine.h"
 #include "mca/coll/staging.h"
 
@@ -17,15 +18,20 @@ static int finish(gcm_staged *staged, int rc) {
 
 /* Functions of their own: for a program without devices, which needs no plan; for host buffers beside devices, whose
  * plan is never in memory; and for what may run on devices. Without bytes there is nothing to do, and nobody counts it:
- * MPI ends such a call on the ranks that have no elements, and on them alone. ASKS: the engine is asked even without
- * device memory. ON_HOST: before host buffers go on. ON_DEVICE: may return. */
+ * MPI ends such a call on the ranks that have no elements, and on them alone. A call that comes again goes to
+ * the engine without a plan. ASKS: the engine is asked even without device memory. ON_HOST: before host buffers go on.
+ * ON_DEVICE: may return. */
 #define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, HAS_BYTES, plan_of_call, ASKS, ON_HOST, ON_DEVICE, HAND_OVER)   \
   static GCM_NOINLINE int run_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) {      \
+    const gc_arguments its = {GC_FUNCTION_##name, {GCM_WORDS ARGUMENTS}};                                         \
+    const gc_arguments *const arguments = gcm_has_no_lists(GC_FUNCTION_##name) ? &its : NULL;                     \
+    const int again = gcm_run_again(module, arguments);                                                           \
+    if (again != GC_ANEW && again != GC_STAGE) return again;                                                      \
     const gcm_plan plan = plan_of_call;                                                                           \
     const bool counted = gcm_is_counted(GC_FUNCTION_##name, HAS_BYTES, &plan, comm);                              \
     if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan))                                                              \
       return gcm_refuse(module, GCM_ORDER(name), counted ? GC_FUNCTION_##name : GC_FUNCTION_none);                \
-    if (counted) ON_DEVICE;                                                                                       \
+    if (counted && again == GC_ANEW) ON_DEVICE;                                                                   \
     if (!counted) gcm_tell_not_counted(module, GC_FUNCTION_##name, &plan);                                        \
     gcm_staged staged;                                                                                            \
     const int rc = gcm_stage_and_load(&staged, &plan);                                                            \
@@ -61,7 +67,7 @@ static int finish(gcm_staged *staged, int rc) {
 #define GCM_TRY_ENGINE(name, ...)                                                           \
   do {                                                                                      \
     gc_call call = {.function = GC_FUNCTION_##name, .order = GCM_ORDER(name), __VA_ARGS__}; \
-    const int answer = gcm_run_on_engine(module, &call, &plan);                             \
+    const int answer = gcm_run_on_engine(module, arguments, &call, &plan);                  \
     if (answer != GC_STAGE) return answer;                                                  \
   } while (0)
 

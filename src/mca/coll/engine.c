@@ -122,7 +122,16 @@ void gcm_tell_not_counted(gcm_module *module, uint32_t function, const gcm_plan 
   if (OMPI_COMM_IS_INTER(module->communicator)) tell_slow(module, function, plan, GC_CAUSE_between_groups);
 }
 
-int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {
+/* Return whether what the arguments' addresses stand for stays the same: the program cannot free it. */
+static bool has_lasting_type(const gcm_side *side) {
+  return side->layout.groups == 0 || ompi_datatype_is_predefined(side->layout.type) || gc_mutant(570);
+}
+static bool may_come_again(const gc_call *call, const gcm_plan *plan) {
+  return has_lasting_type(&plan->send) && has_lasting_type(&plan->recv) &&
+         (call->mpi_op == NULL || ompi_op_is_intrinsic(call->mpi_op));
+}
+
+int gcm_run_on_engine(gcm_module *module, const gc_arguments *arguments, gc_call *call, const gcm_plan *plan) {
   if (module->comm_later && gcm_plan_on_device(plan)) gcm_join_engine(module);
   if (module->comm == NULL) return GC_STAGE;
   if (!describe(module, plan, call)) {
@@ -131,6 +140,7 @@ int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {
     return GC_STAGE;
   }
   gcm_watch_finalize();
+  if (arguments != NULL && may_come_again(call, plan)) call->arguments = arguments;
   const int rc = gcm_abi->run(module->comm, call);
   return rc == MPI_SUCCESS ? gcm_finish_between_groups(module) : rc;
 }

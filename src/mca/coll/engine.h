@@ -115,8 +115,9 @@ bool gcm_describe_operands(gcm_module *module, const gcm_plan *plan, gc_call *ca
 bool gcm_describe_group_reduction(gcm_module *module, const gcm_plan *plan, gc_call *call);
 int gcm_finish_between_groups(gcm_module *module);
 /* Completes `call`, of which function and the column `engine` are set, and runs it. GC_STAGE: all ranks go through the
- * host; else the call is done, or the MPI error class is its end. */
-int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);
+ * host; else the call is done, or the MPI error class is its end. `arguments`: those that it was made from; NULL where
+ * they have lists. */
+int gcm_run_on_engine(gcm_module *module, const gc_arguments *arguments, gc_call *call, const gcm_plan *plan);
 /* Starts a nonblocking call by gc_abi.start; call: NULL where the engine need not see the buffers. REQUIRES: the
  * module has a communicator of the engine. */
 int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, const gcm_plan *plan,

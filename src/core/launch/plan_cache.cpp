@@ -198,7 +198,7 @@ bool PlanCache::launch(const Entry& entry, gpu::Stream stream) {
     }
     give_up(launched);
   }
-  if (!unable_.empty() && causes_) causes_->tell(Cause::no_kept_launches, "a call", unable_.c_str());
+  if (!unable_.empty() && causes_) causes_->tell(Cause::no_graph_launch, "a call", unable_.c_str());
   return false;
 }
 

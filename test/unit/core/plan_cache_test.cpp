@@ -440,7 +440,7 @@ TEST_F(KeptTest, KeepsPlansAlone) {
 }
 
 TEST_F(KeptTest, EachCallThatADeviceCannotKeepIsCounted) {
-  const auto counted = [] { return counter_value(static_cast<size_t>(Counter::slow_no_kept_launches)); };
+  const auto counted = [] { return counter_value(static_cast<size_t>(Counter::slow_no_graph_launch)); };
   for (bool keeps : {false, true}) {
     Unable unable(keeps);
     CauseLog causes("a communicator");

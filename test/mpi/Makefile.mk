@@ -1,5 +1,5 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/mpi/tests.cmake test/mpi/as_nodes.sh test/mpi/bad_parameter.sh test/mpi/causes.sh test/mpi/faults.sh test/mpi/nodes.sh test/mpi/openmpi5.sh test/mpi/pt2pt_off.sh test/mpi/without_plugin.sh
+EXTRA_DIST += test/mpi/tests.cmake test/mpi/as_nodes.sh test/mpi/bad_parameter.sh test/mpi/causes.sh test/mpi/faults.sh test/mpi/nodes.sh test/mpi/on_rank.sh test/mpi/openmpi5.sh
 
 check_PROGRAMS += test/mpi/alone
 test_mpi_alone_SOURCES = test/mpi/alone.cpp test/mpi/call_form.h test/mpi/mpi_test.h

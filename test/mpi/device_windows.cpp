@@ -19,11 +19,7 @@ class Packed {
  public:
   Packed(Where where, const Bytes& bytes) : memory_(where, bytes.size()), bytes_(bytes) { memory_.write(bytes.data()); }
   void* data() const { return memory_.at(0); }
-  Bytes now() const {
-    Bytes now(bytes_.size());
-    memory_.read(now.data());
-    return now;
-  }
+  Bytes now() const { return memory_.image(); }
 
  private:
   Memory memory_;

@@ -12,8 +12,6 @@
 namespace windows {
 using namespace mpi_test;
 
-using Bytes = std::vector<uint8_t>;
-
 inline int next() { return (g_rank + 1) % g_size; }
 inline int previous() { return (g_rank + g_size - 1) % g_size; }
 
@@ -73,11 +71,7 @@ class Window {
     store();
   }
   void store() { memory_.write(model_.data()); }
-  Bytes image() const {
-    Bytes now(model_.size());
-    memory_.read(now.data());
-    return now;
-  }
+  Bytes image() const { return memory_.image(); }
   void expect_model(const std::string& what) {
     const Bytes now = image();
     const auto found = std::mismatch(model_.begin(), model_.end(), now.begin());

@@ -262,8 +262,9 @@ void attributes() {
   MPI_Win_get_attr(win, MPI_WIN_DISP_UNIT, &unit, &flag);
   MPI_Win_get_attr(win, MPI_WIN_CREATE_FLAVOR, &flavor, &flag);
   MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &flag);
-  if (!checked(base == ints.at(0) && *size == 40 && *unit == 2 && *flavor == MPI_WIN_FLAVOR_CREATE))
-    fail("the window's attributes are %p, %ld, %d, %d", base, static_cast<long>(*size), *unit, *flavor);
+  if (!checked(base == ints.at(0) && *size == 40 && *unit == 2 && *flavor == MPI_WIN_FLAVOR_CREATE &&
+               *model == MPI_WIN_UNIFIED))
+    fail("the window's attributes are %p, %ld, %d, %d, %d", base, static_cast<long>(*size), *unit, *flavor, *model);
   MPI_Win_free(&win);
 }
 

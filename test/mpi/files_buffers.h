@@ -44,8 +44,6 @@ class Folder {
   char path_[400];
 };
 
-using Bytes = std::vector<uint8_t>;
-
 inline Bytes contents(const std::string& path) {
   Bytes found;
   if (FILE* const file = std::fopen(path.c_str(), "rb")) {
@@ -159,11 +157,7 @@ class Buffer {
     const auto found = std::mismatch(bytes_.begin(), bytes_.end(), now.begin());
     return found.first == bytes_.end() ? -1 : found.first - bytes_.begin() - kBefore;
   }
-  Bytes image() const {
-    Bytes now(bytes_.size());
-    memory_.read(now.data());
-    return now;
-  }
+  Bytes image() const { return memory_.image(); }
 
  private:
   void place(const Bytes& stream, size_t n) {

@@ -14,8 +14,6 @@
 
 namespace generated {
 
-using Bytes = std::vector<uint8_t>;
-
 // What is wrong in this round, in words.
 inline std::vector<std::string> g_notes;
 inline void note(const std::string& text) { g_notes.push_back(text); }

@@ -180,6 +180,8 @@ class ManagedMemory {
   void release(void* memory) { CudaDriver::instance().call<void*>("cuMemFree_v2", memory); }
 };
 
+using Bytes = std::vector<uint8_t>;
+
 // Bytes in host or device memory; reading and writing work on both.
 class Memory {
  public:
@@ -212,6 +214,11 @@ class Memory {
   size_t bytes() const { return bytes_; }
   void write(const void* from) { copy(data_, from, bytes_); }
   void read(void* to) const { copy(to, data_, bytes_); }
+  Bytes image() const {
+    Bytes now(bytes_);
+    read(now.data());
+    return now;
+  }
   // Its beginning.
   void write(const void* from, size_t bytes) { copy(data_, from, bytes); }
   void read(void* to, size_t bytes) const { copy(to, data_, bytes); }

@@ -16,7 +16,6 @@
 namespace {
 using namespace mpi_test;
 
-using Bytes = std::vector<uint8_t>;
 constexpr int kSlots = 5, kSlotBytes = 98304, kMargin = 131;
 
 uint8_t pattern(int rank, size_t i, int round) {
@@ -137,13 +136,11 @@ struct Operation {
   bool frees_types = false, swaps = false;
   size_t at = 0;  // in the peer's window
 
-  bool has_request() const { return call >= kRput; }
   bool reduces() const {
     return call == kAccumulate || call == kGetAccumulate || call == kRaccumulate || call == kRgetAccumulate ||
            call == kFetchAndOp;
   }
   bool may_do_nothing() const { return call == kGetAccumulate || call == kRgetAccumulate || call == kFetchAndOp; }
-  bool has_bytes() const { return origin_count > 0 && target_count > 0 && peer != MPI_PROC_NULL; }
   bool has_result() const { return call != kPut && call != kAccumulate && call != kRput && call != kRaccumulate; }
   bool is_get() const { return call == kGet || call == kRget; }
   size_t room() const { return static_cast<size_t>((origin_count + 2) * origin->extent * basic->bytes) + 2 * kMargin; }
@@ -222,11 +219,7 @@ class Buffer {
     memory_.write(first_image(o, g_rank, round, role).data());
   }
   void* data() const { return memory_.at(static_cast<ptrdiff_t>(begin_)); }
-  Bytes image() const {
-    Bytes now(memory_.bytes());
-    memory_.read(now.data());
-    return now;
-  }
+  Bytes image() const { return memory_.image(); }
 
  private:
   Memory memory_;

@@ -13,7 +13,6 @@ using namespace mpi_test;
 
 constexpr int kTag = 3;
 constexpr size_t kUnit = 64 << 10, kMostPiece = 512 << 10;
-using Bytes = std::vector<uint8_t>;
 
 int to_int(size_t n) { return static_cast<int>(n); }
 

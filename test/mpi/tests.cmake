@@ -355,14 +355,14 @@ gc_mpi_test(mpi.device_windows_left LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMA
 gc_mpi_test(mpi.device_windows_without_plugin LABELS mpi NP 2
   MUST_PRINT "MPI_Win_create is given device memory .*but rank 1 of its communicator runs without this version of gpucoll"
   MPIRUN ${cma}
-  COMMAND ${GC_SOURCE}/test/mpi/without_plugin.sh 1 ${GC_BUILD}/test/mpi/device_windows_together left)
+  COMMAND ${GC_SOURCE}/test/mpi/on_rank.sh 1 OMPI_MCA_coll=^gpucoll ${GC_BUILD}/test/mpi/device_windows_together left)
 # Rank 1 has gpucoll, but leaves windows to Open MPI.
 gc_mpi_test(mpi.device_windows_beside_pt2pt_off LABELS mpi NP 2
   MUST_PRINT "MPI_Win_create is given device memory .*but another rank of its communicator leaves windows to Open MPI"
   MPIRUN ${GC_LITERALLY} ${cma}
-  COMMAND ${GC_SOURCE}/test/mpi/pt2pt_off.sh 1 ${GC_BUILD}/test/mpi/device_windows_together left)
+  COMMAND ${GC_SOURCE}/test/mpi/on_rank.sh 1 OMPI_MCA_coll_gpucoll_pt2pt=0 ${GC_BUILD}/test/mpi/device_windows_together left)
 gc_mpi_test(mpi.device_windows_of_host_beside_pt2pt_off LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${cma}
-  COMMAND ${GC_SOURCE}/test/mpi/pt2pt_off.sh 1 ${GC_BUILD}/test/mpi/device_windows_together host)
+  COMMAND ${GC_SOURCE}/test/mpi/on_rank.sh 1 OMPI_MCA_coll_gpucoll_pt2pt=0 ${GC_BUILD}/test/mpi/device_windows_together host)
 gc_mpi_test(mpi.device_windows_by_host LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt_direct_bytes off
   COMMAND test/mpi/device_windows)
 gc_mpi_test(mpi.device_windows_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1

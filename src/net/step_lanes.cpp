@@ -67,6 +67,14 @@ Status SendingLane::drained(uint64_t head) {
   return {};
 }
 
+Status SendingLane::go_back(uint64_t step) {
+  if (static_cast<int64_t>(step - head_) < 0 || static_cast<int64_t>(sent_ - step) < 0)
+    return Status::error(Code::remote, "it goes on behind step %llu of a connection that has %llu",
+                         static_cast<unsigned long long>(step), static_cast<unsigned long long>(sent_));
+  sent_ = step;  // kernels use no slot again, nor its record, that lies behind head_
+  return {};
+}
+
 bool SendingLane::all_drained() const noexcept { return head_ == __atomic_load_n(tail_of(receive_), __ATOMIC_ACQUIRE); }
 
 Result<uint8_t*> ReceivingLane::place(const StepFrame& frame) {

@@ -20,6 +20,9 @@ class SendingLane {
   Result<bool> next(proto::StepFrame* frame, const uint8_t** data);
   // The receiver has drained so many steps.
   Status drained(uint64_t head);
+  // Hands out once more what lies behind a step, which the receiver has not got. Errors: remote, where it is no step
+  // that the receiver can be at.
+  Status go_back(uint64_t step);
   // Returns whether the receiver has drained all that kernels have filled.
   bool all_drained() const noexcept;
 

@@ -31,6 +31,9 @@ test_unit_net_verbs_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/verbs_devices_test
 test_unit_net_verbs_devices_test_SOURCES = test/unit/net/verbs_devices_test.cpp test/unit/net/link_kernels.h
 test_unit_net_verbs_devices_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/net/verbs_failover_test
+test_unit_net_verbs_failover_test_SOURCES = test/unit/net/verbs_failover_test.cpp test/unit/net/link_kernels.h
+test_unit_net_verbs_failover_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_LTLIBRARIES += test/unit/net/fake_verbs_tsan.la
 test_unit_net_fake_verbs_tsan_la_SOURCES = test/unit/net/fake_verbs.cpp
@@ -41,6 +44,11 @@ test_unit_net_verbs_test_tsan_SOURCES = test/unit/net/verbs_test.cpp src/net/ste
 test_unit_net_verbs_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_net_verbs_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_net_verbs_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/net/verbs_failover_test_tsan
+test_unit_net_verbs_failover_test_tsan_SOURCES = test/unit/net/verbs_failover_test.cpp src/net/step_lanes.cpp src/topo/pci.cpp $(GC_VERBS_SOURCES)
+test_unit_net_verbs_failover_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_net_verbs_failover_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_net_verbs_failover_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
 endif
 endif
 if TSAN_VARIANTS

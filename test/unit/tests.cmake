@@ -117,11 +117,36 @@ if(GC_VERBS)
     COMMAND test/unit/net/verbs_test --gtest_filter=Verbs.CarrySlicesOfAnySize*)
   gc_mutant(192 MUST_PRINT "FAILED.*Verbs.ALinkThatGoesDown" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
     COMMAND test/unit/net/verbs_test --gtest_filter=Verbs.ALinkThatGoesDown*)
+  gc_test(unit.verbs_failover LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
+    COMMAND test/unit/net/verbs_failover_test)
+  function(gc_failover_mutant number test)
+    gc_mutant(${number} MUST_PRINT "FAILED.*VerbsFailover.${test}" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
+      COMMAND test/unit/net/verbs_failover_test --gtest_filter=*.${test})
+  endfunction()
+  # A rail that is given up still takes what comes.
+  gc_failover_mutant(560 NothingLateComesIntoASlot)
+  # Slices are sent again by what the sending end knows; notes are not; a side alone allows it.
+  gc_failover_mutant(561 AMessageFailsAtAnyPlace)
+  gc_failover_mutant(562 AMessageFailsAtAnyPlace)
+  gc_failover_mutant(563 BothEndsMustAllowIt)
+  # Of the devices that the other side has given up, the sending end gives up one.
+  gc_failover_mutant(564 NoNoticeIsTakenBehindALaterOne)
+  # The notes of slices that were lost twice are not sent again.
+  gc_failover_mutant(565 NotesAreSentAgainOfALaneThatMovesTwice)
+  # A queue pair that the device keeps counts as destroyed.
+  gc_failover_mutant(566 AQueuePairThatStaysEndsTheLink)
+  # A link that has failed goes on.
+  gc_failover_mutant(567 AFailureOfTheLastDeviceStays)
+  # Heads are not told again.
+  gc_failover_mutant(568 AHeadThatWasLostIsToldAgain)
   gc_test(unit.verbs.missing LABELS unit ENV GPUCOLL_VERBS_LIBRARY=/nowhere.so
     COMMAND test/unit/net/verbs_test --gtest_filter=NoVerbs.* --gtest_also_run_disabled_tests)
   if(GC_TSAN_VARIANTS)
     gc_test(unit.verbs.tsan LABELS unit TIMEOUT 240
       ENV GPUCOLL_VERBS_LIBRARY=${GC_BUILD}/test/unit/net/.libs/fake_verbs_tsan.so COMMAND test/unit/net/verbs_test_tsan)
+    gc_test(unit.verbs_failover.tsan LABELS unit TIMEOUT 240 ENV
+      GPUCOLL_VERBS_LIBRARY=${GC_BUILD}/test/unit/net/.libs/fake_verbs_tsan.so
+      COMMAND test/unit/net/verbs_failover_test_tsan)
   endif()
 endif()
 function(gc_bootstrap_mutant number test)

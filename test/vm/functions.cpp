@@ -1,6 +1,6 @@
 // One rank of a communicator, without MPI, which would take most of the time on an emulated machine: functions of the C
-// API, checked, or allreduces until one fails.
-//   functions RANK SIZE FILE [endless]: rank 0 makes the unique id and puts it into FILE
+// API, checked, or allreduces until one fails; or before the functions many allreduces, checked.
+//   functions RANK SIZE FILE [endless|stream]: rank 0 makes the unique id and puts it into FILE
 #include <gpucoll/gpucoll.h>
 
 #include <chrono>
@@ -101,6 +101,17 @@ void endless() {
   }
 }
 
+// Checks each of many calls.
+void stream_of_calls() {
+  Buffer in = Buffer::input(20000), out(20000);
+  for (int call = 0; call < 1500 && !failures; ++call) {
+    check(gpucollAllReduce(in.data, out.data, in.count, gpucollInt32, gpucollSum, comm, stream), "allreduce");
+    out.expect("allreduce", sum);
+    check(gpucollMemset(out.data, 0xff, out.count * sizeof(int)), "gpucollMemset");
+    if (call == 2) std::printf("rank %d is under way\n", rank), std::fflush(stdout);
+  }
+}
+
 gpucollUniqueId meet(const std::string& file) {
   gpucollUniqueId id;
   if (rank == 0) {
@@ -117,12 +128,14 @@ gpucollUniqueId meet(const std::string& file) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) return std::fprintf(stderr, "usage: functions RANK SIZE FILE [endless]\n"), 2;
+  if (argc < 4) return std::fprintf(stderr, "usage: functions RANK SIZE FILE [endless|stream]\n"), 2;
   rank = std::atoi(argv[1]);
   size = std::atoi(argv[2]);
   check(gpucollCommInitRank(&comm, size, meet(argv[3]), rank), "gpucollCommInitRank");
   check(gpucollStreamCreate(&stream), "gpucollStreamCreate");
-  if (argc > 4) endless();
+  const std::string calls = argc > 4 ? argv[4] : "";
+  if (calls == "endless") endless();
+  if (calls == "stream") stream_of_calls();
   for (const size_t n : {1, 1000, 30000}) all_functions(n);
   check(gpucollCommDestroy(comm), "gpucollCommDestroy");
   std::printf("rank %d of %d: %d failures\n", rank, size, failures);

@@ -16,6 +16,7 @@ if(GC_VERBS AND NOT GC_SANITIZERS)
   gc_vm_test(functions 2 COMMAND ${GC_SOURCE}/test/vm/functions.sh h1 h2)
   gc_vm_test(functions_of_4 3 COMMAND ${GC_SOURCE}/test/vm/functions.sh h1 h2 h3 h3)
   gc_vm_test(rails 4 COMMAND ${GC_SOURCE}/test/vm/rails.sh)
+  gc_vm_test(failover 4 COMMAND ${GC_SOURCE}/test/vm/failover.sh)
   gc_vm_test(mpi 2 COMMAND ${GC_SOURCE}/test/vm/mpi.sh)
   gc_vm_test(faults 2 COMMAND ${GC_SOURCE}/test/vm/faults.sh)
   # The classes alone, from one end to the other of one device.

@@ -57,8 +57,16 @@ Status QueuePair::make(int sends, int receives) {
 }
 
 QueuePair::~QueuePair() {
-  if (pair_) device_.library().destroy_qp(pair_);
+  destroy().ignore();  // nothing uses its memory any more
   if (queue_) device_.library().destroy_cq(queue_);
+}
+
+Status QueuePair::destroy() {
+  if (!pair_) return {};
+  if (const int error = device_.library().destroy_qp(pair_))
+    return Status::system(error, "%s keeps its queue pair", device_.name().c_str());
+  pair_ = nullptr;
+  return {};
 }
 
 Status QueuePair::reset_to_init() {
@@ -221,6 +229,7 @@ Result<bool> QueuePair::poll(Completion* completion) {
     return true;
   }
   if (!(polled.wc_flags & IBV_WC_WITH_IMM)) return Status::error(Code::remote, "it sends without immediate data");
+  completion->written = polled.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
   completion->immediate = ntohl(polled.imm_data);
   completion->bytes = polled.byte_len;
   GC_TRY(receive_again());

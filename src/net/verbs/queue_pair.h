@@ -25,6 +25,7 @@ struct QueuePairAddress {
 struct Completion {
   bool received;       // else what this side has sent is acknowledged
   uint64_t id;         // of what this side has sent
+  bool written;        // it has come by an RDMA write, else by a send
   uint32_t immediate;  // of what has come
   uint32_t bytes;      // of an RDMA write that has come
 };
@@ -37,6 +38,9 @@ class QueuePair {
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
 
+  // Ends the queue pair: from then on its device neither reads nor writes memory for it. Nothing else may be called
+  // then. Errors: system, where the device keeps it; calling it again tries it again.
+  Status destroy();
   QueuePairAddress address() const noexcept;
   // Returns how many bytes a packet carries. REQUIRES: connected.
   uint32_t packet_bytes() const noexcept { return packet_bytes_; }

@@ -42,11 +42,20 @@ struct Qp : ibv_qp {
   uint32_t peer = 0, most_sends = 0, most_receives = 0, sends = 0, receives = 0, unsignaled = 0, most_inline = 0;
 };
 
+// A message that comes late: the data, and the request without them.
+struct Late {
+  uint32_t peer;
+  ibv_send_wr wr;
+  std::vector<uint8_t> data;
+  int polls;
+};
+
 struct World {
   std::mutex mutex;
   std::map<uint32_t, Qp*> pairs;
   std::map<uint32_t, ibv_mr*> regions;
   std::map<uint32_t, int> access;
+  std::deque<Late> late;
   uint32_t next = 100, random = 1;
 };
 World& world() {
@@ -64,23 +73,20 @@ bool holds(uint32_t key, uint64_t address, uint64_t bytes, int access) {
 
 int index_of(const ibv_context* context);
 
-ibv_wc_status carry(Qp* pair, const ibv_send_wr& wr) {
-  ++control.sends[index_of(pair->context)];
-  const auto found = world().pairs.find(pair->peer);
-  if (control.cut || control.silent[index_of(pair->context)] || found == world().pairs.end() ||
-      found->second->now < IBV_QPS_RTR || found->second->now == IBV_QPS_ERR)
-    return IBV_WC_RETRY_EXC_ERR;
-  Qp* const peer = found->second;
-  const uint32_t bytes = wr.num_sge ? wr.sg_list->length : 0;
-  if (bytes > control.most_bytes) return IBV_WC_RETRY_EXC_ERR;
-  const bool writes = wr.opcode == IBV_WR_RDMA_WRITE || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  if (wr.num_sge && !(wr.send_flags & IBV_SEND_INLINE) && !holds(wr.sg_list->lkey, wr.sg_list->addr, bytes, 0))
-    return IBV_WC_LOC_PROT_ERR;
-  if (writes && control.writes_until_fault >= 0 && control.writes_until_fault-- == 0) return IBV_WC_REM_ACCESS_ERR;
-  if (writes && bytes && !holds(wr.wr.rdma.rkey, wr.wr.rdma.remote_addr, bytes, IBV_ACCESS_REMOTE_WRITE))
+bool writes(const ibv_send_wr& wr) { return wr.opcode == IBV_WR_RDMA_WRITE || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM; }
+
+// Returns a queue pair that takes what comes, or null.
+Qp* receiver_of(uint32_t number) {
+  const auto found = world().pairs.find(number);
+  const bool takes =
+      found != world().pairs.end() && found->second->now >= IBV_QPS_RTR && found->second->now != IBV_QPS_ERR;
+  return takes ? found->second : nullptr;
+}
+
+ibv_wc_status deliver(Qp* peer, const ibv_send_wr& wr, const void* data, uint32_t bytes) {
+  if (writes(wr) && bytes && !holds(wr.wr.rdma.rkey, wr.wr.rdma.remote_addr, bytes, IBV_ACCESS_REMOTE_WRITE))
     return IBV_WC_REM_ACCESS_ERR;
-  if (bytes)
-    std::memcpy(reinterpret_cast<void*>(wr.wr.rdma.remote_addr), reinterpret_cast<void*>(wr.sg_list->addr), bytes);
+  if (bytes) std::memcpy(reinterpret_cast<void*>(wr.wr.rdma.remote_addr), data, bytes);
   if (wr.opcode == IBV_WR_RDMA_WRITE) return IBV_WC_SUCCESS;
   if (peer->receives == 0) {  // a real device would send again until there is one
     ++control.violations;
@@ -88,12 +94,43 @@ ibv_wc_status carry(Qp* pair, const ibv_send_wr& wr) {
   }
   --peer->receives;
   ibv_wc come = {};
-  come.opcode = writes ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+  come.opcode = writes(wr) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
   come.wc_flags = IBV_WC_WITH_IMM;
   come.imm_data = wr.imm_data;
   come.byte_len = bytes;
   static_cast<Cq*>(peer->recv_cq)->received.push_back(come);
   return IBV_WC_SUCCESS;
+}
+
+void deliver_late() {
+  if (control.holds_late) return;
+  constexpr int kAtOnce = 64;
+  for (int i = 0; i < kAtOnce && !world().late.empty() && world().late.front().polls-- <= 0; ++i) {
+    const Late late = std::move(world().late.front());
+    world().late.pop_front();
+    if (Qp* const peer = receiver_of(late.peer))
+      deliver(peer, late.wr, late.data.data(), static_cast<uint32_t>(late.data.size()));
+  }
+}
+
+ibv_wc_status carry(Qp* pair, const ibv_send_wr& wr) {
+  const int device = index_of(pair->context);
+  ++control.sends[device];
+  Qp* const peer = receiver_of(pair->peer);
+  if (control.cut || control.silent[device] || !peer) return IBV_WC_RETRY_EXC_ERR;
+  const uint32_t bytes = wr.num_sge ? wr.sg_list->length : 0;
+  if (bytes > control.most_bytes) return IBV_WC_RETRY_EXC_ERR;
+  if (wr.num_sge && !(wr.send_flags & IBV_SEND_INLINE) && !holds(wr.sg_list->lkey, wr.sg_list->addr, bytes, 0))
+    return IBV_WC_LOC_PROT_ERR;
+  if (writes(wr) && control.writes_until_fault >= 0 && control.writes_until_fault-- == 0) return IBV_WC_REM_ACCESS_ERR;
+  const auto* const data = bytes ? reinterpret_cast<const uint8_t*>(wr.sg_list->addr) : nullptr;
+  const bool fails = control.sends_until_fault[device] >= 0 && control.sends_until_fault[device]-- == 0;
+  if (!fails) return deliver(peer, wr, data, bytes);
+  if (control.fault[device] == FakeVerbs::unacknowledged) deliver(peer, wr, data, bytes);
+  constexpr int kLatePolls = 500;
+  if (control.fault[device] == FakeVerbs::late)
+    world().late.push_back({pair->peer, wr, std::vector<uint8_t>(data, data + bytes), kLatePolls});
+  return IBV_WC_RETRY_EXC_ERR;
 }
 
 // Gives up the receives at once: their completions come before that of what has failed.
@@ -146,6 +183,7 @@ int poll_cq(ibv_cq* cq, int, ibv_wc* wc) {
   std::lock_guard lock(world().mutex);
   auto* const queue = static_cast<Cq*>(cq);
   if (control.gone) return -1;
+  deliver_late();
   if (!queue->received.empty()) {
     *wc = queue->received.front();
     queue->received.pop_front();
@@ -315,6 +353,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
 }
 int ibv_destroy_qp(ibv_qp* pair) {
   std::lock_guard lock(world().mutex);
+  if (control.keeps_pairs[index_of(pair->context)]) return EIO;
   world().pairs.erase(pair->qp_num);
   delete static_cast<Qp*>(pair);
   return 0;

@@ -145,24 +145,25 @@ inline void await(const std::function<bool()>& condition) {
   EXPECT_TRUE(condition());
 }
 
-// Carries slices of any size on all lanes at once, and compares what comes.
-inline void carry_slices(Transport& transport, int lanes, int n_slices) {
-  HostMemoryPort memory;
-  const LinkShape shape = {lanes, proto::connection_shape(4096)};
-  Pair pair = connect_pair(transport, shape, memory);
+// Carries slices of any size on all lanes of a new link at once, and compares what comes. Returns what broke it.
+inline Status carry_over(Pair& pair, const LinkShape& shape, int n_slices) {
+  const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  Status why[2];
   std::atomic<bool> over{false}, broken{false};
   std::atomic<uint64_t> wrong{0};
   std::vector<std::thread> threads;
-  for (LinkEnd* end : {pair.sender.get(), pair.receiver.get()})
-    threads.emplace_back([&, end] {
+  for (const bool sends : {false, true})
+    threads.emplace_back([&, sends] {
+      LinkEnd& end = sends ? *pair.sender : *pair.receiver;
       while (!over && !broken) {
-        auto moved = end->progress();
-        if (!moved) broken = true;
+        auto moved = end.progress();
+        if (!moved) why[sends] = moved.status();
+        if (!moved || std::chrono::steady_clock::now() > late) broken = true;
         if (!moved || *moved != StepProgress::moved) std::this_thread::yield();
       }
     });
   std::vector<std::thread> kernels;
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int lane = 0; lane < shape.lanes; ++lane) {
     const std::vector<Slice> slices = slices_of(lane, n_slices, shape.slots.simple);
     kernels.emplace_back(
         [&, lane, slices] { send_slices(pair.sender->connector(lane), lane, slices, shape.slots.simple, broken); });
@@ -173,8 +174,18 @@ inline void carry_slices(Transport& transport, int lanes, int n_slices) {
   for (std::thread& kernel : kernels) kernel.join();
   over = true;
   for (std::thread& thread : threads) thread.join();
-  EXPECT_FALSE(broken);
+  if (!why[0] || !why[1]) return why[0] ? why[1] : why[0];
+  EXPECT_FALSE(broken) << "nothing moved";
   EXPECT_EQ(wrong, 0u);
+  return {};
+}
+
+inline void carry_slices(Transport& transport, int lanes, int n_slices) {
+  HostMemoryPort memory;
+  const LinkShape shape = {lanes, proto::connection_shape(4096)};
+  Pair pair = connect_pair(transport, shape, memory);
+  const Status carried = carry_over(pair, shape, n_slices);
+  EXPECT_TRUE(carried) << carried.what();
 }
 
 }  // namespace gpucoll_test

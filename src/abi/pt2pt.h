@@ -64,7 +64,8 @@ typedef struct gc_pt2pt_abi {
   void (*uses_devices)(void);
   /* Offers a message to the process with this blob (NULL: it has none), and fills in the envelope that the PML is to
    * carry. Messages to one receiver must reach the PML in the order in which they are offered or noted. Returns
-   * GC_STAGE or GC_STAGE_BECAUSE(cause) where the PML must carry the data themselves. */
+   * GC_STAGE or GC_STAGE_BECAUSE(cause) where the PML must carry the data themselves, an MPI error class where the data
+   * are in no allocation. */
   int (*offer)(const gc_process_blob *to, const gc_message_key *key, const gc_message_data *data, gc_send_mode mode,
                gc_envelope *envelope, gc_transfer **transfer);
   /* Notes a message of GC_ENVELOPE_BYTES whose data the PML carries. */

@@ -216,6 +216,8 @@ int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes
     last_device_pointer = owner;
     gpu::Device* device = device_of(owner);
     if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", owner);
+    GC_TRY_AS(gpu::Platform* const platform, gpu::platform());
+    GC_TRY(check_allocated(*platform, *map, memory, bytes));
     return coll::copy_packed(*device, *map, memory, packed, bytes, to_device);
   }));
 }

@@ -60,10 +60,12 @@ int offer(const gc_process_blob* to, const gc_message_key* key, const gc_message
       made = *std::move(offer);
       return {};
     }
+    if (offer.status().code() == Code::invalid_argument) return std::move(offer).status();  // nor can the PML carry it
     cause = Cause::message_not_offered;
     coll::note_detail(cause, offer.status().what());
     return {};
   });
+  if (code == Code::invalid_argument) return mpi_class(code);
   if (code != Code::ok || !made) return cause == Cause::none ? GC_STAGE : GC_STAGE_BECAUSE(cause);
   made->fill(envelope);
   *transfer = made.release();

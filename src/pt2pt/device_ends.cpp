@@ -69,12 +69,14 @@ uint8_t* DeviceEnd::eager_of(const proto::OutboxSlot& slot) const {
   return outbox_->eager[index_of(*Outboxes::instance().own(), slot)];
 }
 
-Result<gpu::Device*> DeviceEnd::device_of(const gc_message_data& data, gpu::MemoryKind* kind) {
+Result<gpu::Device*> DeviceEnd::device_of(const gc_message_data& data, size_t bytes, gpu::MemoryKind* kind) {
   GC_TRY_AS(gpu::Platform* const platform, gpu::platform());
   if (!data.on_device) return platform->open(platform->current_device());
   coll::ProgramMemory memory = {data.memory, false};
-  if (data.map) memory = coll::await_program_copies(coll::elements_of(*data.map, data.memory, data.bytes));
+  if (data.map) memory = coll::await_program_copies(coll::elements_of(*data.map, data.memory, bytes));
   const gpu::PointerInfo info = platform->classify(memory.on_device);
+  GC_TRY(data.map ? coll::check_allocated(*platform, *data.map, data.memory, bytes)
+                  : coll::check_allocated(*platform, info, data.memory, bytes));
   gpu::await_program_copies(memory.on_device, info);
   if (kind) *kind = memory.has_managed ? gpu::MemoryKind::managed : info.kind;
   return platform->open(info.device >= 0 ? info.device : platform->current_device());

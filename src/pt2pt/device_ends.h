@@ -28,9 +28,9 @@ class DeviceEnd {
   static Result<DeviceEnd*> of(gpu::Device& device);
   // Launches the copies that the queues of all devices hold.
   static void launch_copies();
-  // Returns the device that the data belong to; for host memory, one that this process uses. kind: of the memory; may
-  // be null.
-  static Result<gpu::Device*> device_of(const gc_message_data& data, gpu::MemoryKind* kind = nullptr);
+  // Returns the device that the first `bytes` bytes of the data belong to; for host memory, one that this process uses.
+  // kind: of the memory; may be null. Errors: invalid_argument, for memory that is not allocated.
+  static Result<gpu::Device*> device_of(const gc_message_data& data, size_t bytes, gpu::MemoryKind* kind = nullptr);
 
   // Returns the address here of memory of a peer's device. Stores false in *idle, and returns null, while something of
   // this process is in flight beside which nothing may be opened. Errors: the device's.

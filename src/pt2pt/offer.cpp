@@ -178,7 +178,7 @@ Status Offer::tell_place() {
 }
 
 Status Offer::put_place() {
-  GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(message_));
+  GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(message_, message_.bytes));
   GC_TRY_AS(end_, DeviceEnd::of(*device));
   slot_->device = end_->number;
   constexpr uint64_t kMessagesBetweenLooks = 64;

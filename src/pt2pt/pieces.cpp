@@ -26,7 +26,7 @@ gc_pieces::~gc_pieces() {
 Status gc_pieces::begin() {
   memory_ = static_cast<uint8_t*>(data_.memory);
   if (bytes_ == 0 || !data_.on_device) return {};
-  GC_TRY_AS(gpu::Device* const device, pt2pt::DeviceEnd::device_of(data_));
+  GC_TRY_AS(gpu::Device* const device, pt2pt::DeviceEnd::device_of(data_, bytes_));
   GC_TRY_AS(end_, pt2pt::DeviceEnd::of(*device));
   GC_TRY_AS(stream_, end_->stream_of_pieces(sends_));
   GC_TRY(add_slots());

@@ -73,7 +73,7 @@ Status Take::open() {
   }
   if (target_.on_device || !slot_.is_eager) {
     gpu::MemoryKind kind = gpu::MemoryKind::host;
-    GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(target_, &kind));
+    GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(target_, bytes_, &kind));
     to_host_ = kind != gpu::MemoryKind::device;
     GC_TRY_AS(end_, DeviceEnd::of(*device));
   }

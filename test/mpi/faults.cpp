@@ -149,6 +149,57 @@ void freed_among_neighbors() {
   MPI_Comm_free(&ring);
 }
 
+// Messages from and to memory that was freed, or that ends before they do: they fail where that is, and no others.
+void freed_messages() {
+  constexpr int kMany = 50000, kFew = 10, kRoom = 100;
+  Memory memory(Where::device, kRoom * sizeof(int)), other(Where::device, kRoom * sizeof(int));
+  void* gone = nullptr;
+  need(gpucollMalloc(&gone, kRoom * sizeof(int)), "gpucollMalloc");
+  need(gpucollFree(gone), "gpucollFree");
+  MPI_Datatype pairs;
+  MPI_Type_vector(kFew, 1, 2, MPI_INT, &pairs);
+  MPI_Type_commit(&pairs);
+  const int next = (g_rank + 1) % g_size, previous = (g_rank + g_size - 1) % g_size;
+  struct Bad {
+    const char* name;
+    void* at;
+    int count;
+    MPI_Datatype type;
+  };
+  const Bad all[] = {{"few freed ints", gone, kFew, MPI_INT},
+                     {"freed pairs", gone, 1, pairs},
+                     {"ints beyond an allocation", memory.at((kRoom - 5) * sizeof(int)), kFew, MPI_INT},
+                     {"pairs beyond an allocation", memory.at(3 * sizeof(int)), kMany / kFew, pairs},
+                     {"many ints beyond an allocation", memory.at(sizeof(int)), kMany, MPI_INT}};
+  for (const Bad& bad : all) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    expect_class(MPI_ERR_ARG, MPI_Send(bad.at, bad.count, bad.type, next, 1, MPI_COMM_WORLD), bad.name);
+    expect_class(MPI_ERR_ARG,
+                 wait_for(MPI_Isend(bad.at, bad.count, bad.type, next, 1, MPI_COMM_WORLD, &request), request),
+                 bad.name);
+  }
+  const Bad small[] = {all[0], all[1], all[2]};
+  for (const Bad& bad : small) {
+    MPI_Request sent = MPI_REQUEST_NULL, received = MPI_REQUEST_NULL;
+    int rc = MPI_Isend(memory.at(0), kFew, MPI_INT, next, 2, MPI_COMM_WORLD, &sent);
+    expect_class(MPI_ERR_ARG,
+                 wait_for(MPI_Irecv(bad.at, bad.count, bad.type, previous, 2, MPI_COMM_WORLD, &received), received),
+                 bad.name);
+    wait_for(rc, sent);
+  }
+  std::vector<int> values(kRoom);
+  for (int i = 0; i < kRoom; i++) values[static_cast<size_t>(i)] = 1000 * g_rank + i;
+  memory.write(values.data());
+  MPI_Sendrecv(memory.at(12), kFew, MPI_INT, next, 3, other.at(4), kFew, MPI_INT, previous, 3, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+  other.read(values.data());
+  for (int i = 0; i < kFew; i++) {
+    const int got = values[static_cast<size_t>(i + 1)], right = 1000 * previous + i + 3;
+    if (!checked(got == right)) fail("int %d of a message after these is %d, not %d", i, got, right);
+  }
+  MPI_Type_free(&pairs);
+}
+
 // A message that is longer than its receiver has room for, in the first call. Where its ranks are members of a team,
 // the others do not wait for their leader.
 void long_message() {
@@ -698,6 +749,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"roots", roots},
                              {"overlong", overlong},
                              {"freed", freed},
+                             {"freed_messages", freed_messages},
                              {"freed_early", freed_early},
                              {"freed_among_neighbors", freed_among_neighbors},
                              {"long_message", long_message},

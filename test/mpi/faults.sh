@@ -144,6 +144,10 @@ check_teams() {
 }
 
 check_refusals() {
+  run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" freed_messages
+  passed freed_messages
+  grep -q "40 bytes at 0x[0-9a-f]* are needed, but the allocation ends after 21" "$log" ||
+    wrong "freed_messages does not tell of an allocation that ends"
   run "0 failures" -np 2 "$program" null_buffer
   passed null_buffer
   for form in "" nonblocking; do

@@ -489,6 +489,8 @@ foreach(group mismatches resources lateness deaths teams refusals departures rep
   gc_test(mpi.faults.${group} LABELS mpi asan TIMEOUT 480 PROCESSORS 1 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
     COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults ${group})
 endforeach()
+gc_mpi_mutant(580 MUST_PRINT "signal 11" LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/faults freed_messages)
 # Nobody had looked at a process before it ended.
 gc_mpi_mutant(530 MUST_PRINT "time limit" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --enable-recovery --timeout 15
   COMMAND test/mpi/faults killed_before_access)

@@ -16,18 +16,6 @@ namespace {
 
 std::atomic<gpu::Device*> last_used{nullptr};
 
-// Returns whether a block, which begins in a device's allocation, goes on where there is no device memory. Allocations
-// may follow each other: pieces that were mapped side by side.
-bool runs_out(gpu::Platform& platform, const Block& block, gpu::PointerInfo info) {
-  while (info.kind == gpu::MemoryKind::device && info.device >= 0 && info.bytes) {
-    const uint8_t* const end = static_cast<const uint8_t*>(info.base) + info.bytes;
-    if (end >= block.address + block.bytes) return false;
-    info = platform.classify(end);
-    if (info.base && static_cast<const uint8_t*>(info.base) + info.bytes <= end) return true;  // what is left of a page
-  }
-  return info.kind == gpu::MemoryKind::host || info.device < 0;
-}
-
 // The memory of one block: of the device, which is found by the way, or of the host. Kernels see managed and
 // page-locked memory as well, wherever it is, where all of the block is page-locked.
 Status look_at_block(const Block& block, bool gaps, BufferMemory* memory, bool* on_host) {
@@ -38,16 +26,11 @@ Status look_at_block(const Block& block, bool gaps, BufferMemory* memory, bool* 
   if (info.kind != gpu::MemoryKind::device) return {};
   const auto offset = static_cast<size_t>(block.address - static_cast<const uint8_t*>(info.base));
   if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset)) {
-    memory->lacks_memory = !gaps && runs_out(*platform, block, info);
-    if (!memory->lacks_memory)
-      return Status::error(Code::unsupported, "%zu bytes at %p", block.bytes, static_cast<const void*>(block.address))
-          .because(Cause::several_allocations);
-    if (info.device < 0)
-      return Status::error(Code::invalid_argument, "the buffer %p is in no allocation: it was freed before",
-                           static_cast<const void*>(block.address));
-    return Status::error(Code::invalid_argument,
-                         "%zu bytes at %p are needed, but the allocation ends after %zu: check count and type",
-                         block.bytes, static_cast<const void*>(block.address), info.bytes - offset);
+    Status allocated = gaps ? Status() : check_allocated(*platform, info, block.address, block.bytes);
+    memory->lacks_memory = !allocated;
+    if (memory->lacks_memory) return allocated;
+    return Status::error(Code::unsupported, "%zu bytes at %p", block.bytes, static_cast<const void*>(block.address))
+        .because(Cause::several_allocations);
   }
   if (!memory->device) {
     GC_TRY_AS(memory->device, platform->open(info.device));

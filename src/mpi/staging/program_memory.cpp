@@ -3,8 +3,55 @@
 #include "base/mutant.h"
 #include "gpu/program_copies.h"
 #include "mpi/datatype/address.h"
+#include "mpi/staging/packing.h"
 
 namespace gpucoll::coll {
+namespace {
+
+bool is_inside(const gpu::PointerInfo& info, const void* address, size_t bytes) {
+  const auto offset =
+      static_cast<size_t>(static_cast<const uint8_t*>(address) - static_cast<const uint8_t*>(info.base));
+  return info.device >= 0 && (!info.bytes || bytes <= info.bytes - offset);
+}
+
+// Returns whether a block, which begins in a device's allocation, goes on where there is no device memory. Allocations
+// may follow each other: pieces that were mapped side by side.
+bool runs_out(gpu::Platform& platform, const uint8_t* block_end, gpu::PointerInfo info) {
+  while (info.kind == gpu::MemoryKind::device && info.device >= 0 && info.bytes) {
+    const uint8_t* const end = static_cast<const uint8_t*>(info.base) + info.bytes;
+    if (end >= block_end) return false;
+    info = platform.classify(end);
+    if (info.base && static_cast<const uint8_t*>(info.base) + info.bytes <= end) return true;  // what is left of a page
+  }
+  return info.kind == gpu::MemoryKind::host || info.device < 0;
+}
+
+}  // namespace
+
+Status check_allocated(gpu::Platform& platform, const gpu::PointerInfo& info, const void* address, size_t bytes) {
+  if (info.kind != gpu::MemoryKind::device || is_inside(info, address, bytes) || gc_mutant(580)) return {};
+  const auto* const begin = static_cast<const uint8_t*>(address);
+  if (!runs_out(platform, begin + bytes, info)) return {};
+  if (info.device < 0)
+    return Status::error(Code::invalid_argument, "the buffer %p is in no allocation: it was freed before", address);
+  return Status::error(Code::invalid_argument,
+                       "%zu bytes at %p are needed, but the allocation ends after %zu: check count and type", bytes,
+                       address, info.bytes - static_cast<size_t>(begin - static_cast<const uint8_t*>(info.base)));
+}
+
+Status check_allocated(gpu::Platform& platform, const gc_type_map& map, const void* memory, size_t bytes) {
+  const ProgramData data = elements_of(map, memory, bytes);
+  if (data.elements == 0) return {};
+  const Span span = span_of(map, data.elements * map.size);
+  const uint8_t* const low = moved(memory, span.low);
+  const gpu::PointerInfo info = platform.classify(low);
+  if (info.kind == gpu::MemoryKind::device && is_inside(info, low, span.bytes)) return {};
+  Status checked;
+  each_allocation(platform, data, [&](const void* address, const gpu::PointerInfo& its) {
+    if (checked) checked = check_allocated(platform, its, address, 1);
+  });
+  return checked;
+}
 
 bool is_partly_pinned(gpu::Platform& platform, gpu::PointerInfo info, const void* address, size_t bytes) noexcept {
   const uintptr_t end = reinterpret_cast<uintptr_t>(address) + bytes;

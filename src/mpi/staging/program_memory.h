@@ -3,6 +3,7 @@
 // Thread safety: any thread.
 #pragma once
 #include "abi/abi.h"
+#include "base/status.h"
 #include "gpu/device.h"
 
 namespace gpucoll::coll {
@@ -11,6 +12,10 @@ namespace gpucoll::coll {
 // program has registered a part of an array (cudaHostRegister): kernels and copy engines do not reach all of it. Pieces
 // that were registered side by side are one. info: of the first byte.
 bool is_partly_pinned(gpu::Platform& platform, gpu::PointerInfo info, const void* address, size_t bytes) noexcept;
+
+// Looks whether a block lies in memory of devices, in one allocation or in several that follow each other. info: of the
+// first byte. Ok where that is other memory, too. Errors: invalid_argument, for memory that is not allocated.
+Status check_allocated(gpu::Platform& platform, const gpu::PointerInfo& info, const void* address, size_t bytes);
 
 // Data of elements that follow each other by `extent`, the first of which begins at `memory`.
 struct ProgramData {
@@ -22,6 +27,10 @@ struct ProgramData {
 };
 // Returns the elements of a type that hold `bytes` bytes of data.
 ProgramData elements_of(const gc_type_map& map, const void* memory, size_t bytes) noexcept;
+
+// Looks whether each run of the first `bytes` bytes of elements with gaps begins in allocated memory. Errors: as those
+// of a block.
+Status check_allocated(gpu::Platform& platform, const gc_type_map& map, const void* memory, size_t bytes);
 
 // Calls see(address, info) where data go on in another allocation, and for the first: at least once for each.
 template <class See>

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/mutant.h"
 #include "coll/match/board_line.h"
 #include "mpi/staging/buffer_memory.h"
 
@@ -103,7 +104,8 @@ void MpiCommunicator::take_lines() {
     for (size_t r = 0; r < n && runtime().get(); ++r)
       std::memcpy(call_->lines[r].device, runtime().bound()[r].device, sizeof call_->lines[r].device);
   }
-  matcher_.read_lines(call_->place, &call_->lines, among());
+  const bool as_before = matcher_.read_lines(call_->place, &call_->lines, among());
+  call_->has_run_so = call_->has_run_so && (as_before || gc_mutant(572));
 }
 
 // ---- one call ----
@@ -193,20 +195,28 @@ Status MpiCommunicator::reduce_within_group(const gc_call& call) {
   return take_number();
 }
 
-Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {
-  if (is_everybody() && groups().fits(*call_)) {
-    GC_TRY(reduce_within_group(call));
-    GC_TRY_AS(const GroupRuntime::Outcome outcome, groups().run(*call_, device_side_->blocking_order));
-    if (outcome != GroupRuntime::Outcome::done) return Answer::stage;
-    call_->part.packing.on_host().store();
-    return Answer::done;
-  }
+Result<MpiCommunicator::Answer> MpiCommunicator::run_in_groups(const gc_call& call) {
+  GC_TRY(reduce_within_group(call));
+  GC_TRY_AS(const GroupRuntime::Outcome outcome, groups().run(*call_, device_side_->blocking_order));
+  if (outcome != GroupRuntime::Outcome::done) return Answer::stage;
+  call_->part.packing.on_host().store();
+  return Answer::done;
+}
+
+// Returns whether this rank's runtime communicator can run the call; tells where it cannot.
+bool MpiCommunicator::fits(const gc_call& call) {
   // Without all ranks no runtime communicator can be made: what they do together makes it.
-  if (!runtime().get() && !is_everybody()) {
-    runtime().tell_staged(function_name(call.function), Cause::neighbors_first);
-    return Answer::stage;
+  if (runtime().get() || is_everybody()) return runtime().fits(*call_, groups().why_not());
+  runtime().tell_staged(function_name(call.function), Cause::neighbors_first);
+  return false;
+}
+
+// What has run with these lines before fits as it did then.
+Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {
+  if (!call_->has_run_so) {
+    if (is_everybody() && groups().fits(*call_)) return run_in_groups(call);
+    if (!fits(call)) return Answer::stage;
   }
-  if (!runtime().fits(*call_, groups().why_not())) return Answer::stage;
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;
   GC_TRY(reduce_within_group(call));
@@ -254,9 +264,11 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call, Device
     if (!refusal) return refusal;
     return Answer::stage;
   }
-  Status same = check_same_call(call.function, call_->lines, description_.rank, description_.name);
+  Status same =
+      call_->has_run_so ? Status() : check_same_call(call.function, call_->lines, description_.rank, description_.name);
   auto answer = contained([&] { return execute(call, same.ok()); });
-  if (answer && *answer == Answer::done && call_ == &made_) kept_.keep(call, made_);
+  call_->has_run_so = (answer && *answer == Answer::done) || gc_mutant(573);
+  if (call_->has_run_so && call_ == &made_) kept_.keep(call, made_);
   if (answer && call_ == &made_) made_.part.clear();
   if (!answer) {
     requests().raise_faults(answer.status());

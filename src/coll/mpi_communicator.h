@@ -90,6 +90,8 @@ class MpiCommunicator : public gc_comm {
   Result<bool> enter(const gc_call& call, Status* refusal);
   Result<bool> wait_for_others(const gc_call& call, bool device_memory, Status* refusal);
   Result<Answer> execute(const gc_call& call, bool same);
+  bool fits(const gc_call& call);
+  Result<Answer> run_in_groups(const gc_call& call);
   Result<Answer> run_on_device(const gc_call& call);
   Status take_number();
   Status reduce_within_group(const gc_call& call);

@@ -215,6 +215,26 @@ void ranks_have_host_memory_at_times(MPI_Comm comm) {
     }
 }
 
+// A rank calls something else than it did before, and than the others do: all get an error, also the second time.
+void ranks_disagree_at_times() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  Memory send(Where::device, 64), recv(Where::device, 64);
+  need(gpucollMemset(send.at(0), 1, 64), "gpucollMemset");
+  const auto reduce = [&](MPI_Op op) { return MPI_Allreduce(send.at(0), recv.at(0), 5, MPI_INT, op, comm); };
+  for (int rank = 0; rank < g_size; rank++) {
+    for (const MPI_Op op : {MPI_SUM, MPI_MAX})
+      for (int i = 0; i < kWarmup; i++)
+        if (!checked(reduce(op) == MPI_SUCCESS)) fail("a call that all ranks make has failed");
+    for (int i = 0; i < 2; i++)
+      if (!checked(reduce(g_rank == rank ? MPI_MAX : MPI_SUM) != MPI_SUCCESS || g_size == 1))
+        fail("rank %d calls something else, and nobody says so the %s time", rank, i ? "second" : "first");
+    if (!checked(reduce(MPI_SUM) == MPI_SUCCESS)) fail("a call that all ranks make again has failed");
+  }
+  MPI_Comm_free(&comm);
+}
+
 void communicators_come_and_go(MPI_Comm comm) {
   for (int i = 0; i < 3; i++) {
     MPI_Comm other;
@@ -240,6 +260,7 @@ void with_one_thread() {
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   run_all(comm);
   communicators_come_and_go(comm);
+  ranks_disagree_at_times();
   MPI_Comm_free(&comm);
 }
 

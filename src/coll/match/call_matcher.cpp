@@ -13,6 +13,7 @@
 #include "base/observe/counters.h"
 #include "base/observe/trace.h"
 #include "base/params.h"
+#include "coll/match/board_line.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -451,13 +452,17 @@ Status CallMatcher::await_arrivals(const CallId& place) {
 }
 
 // All have come with device memory: nobody writes the lines before everybody has decided.
-void CallMatcher::read_lines(const CallId& place, std::vector<gc_board_line>* lines, const Component* among) const {
+bool CallMatcher::read_lines(const CallId& place, std::vector<gc_board_line>* lines, const Component* among) const {
   lines->resize(static_cast<size_t>(description_.size));
+  bool as_before = true;
   for (int r = 0; r < description_.size; ++r) {
     if (among && std::find(among->ranks.begin(), among->ranks.end(), r) == among->ranks.end()) continue;
-    const gc_board_order& order = entry_of(r).orders[place.order];
-    (*lines)[static_cast<size_t>(r)] = order.lines[place.number % GC_BOARD_LINES];
+    const gc_board_line& line = entry_of(r).orders[place.order].lines[place.number % GC_BOARD_LINES];
+    gc_board_line& read = (*lines)[static_cast<size_t>(r)];
+    as_before = as_before && are_alike(line, read);
+    read = line;
   }
+  return as_before;
 }
 
 // ---- what has been read ----

@@ -95,9 +95,10 @@ class CallMatcher {
   // Tells the others whom this rank has edges with, before it first publishes in GC_ORDER_NEIGHBORS, and begins its
   // component. Errors: unsupported, where there are too many ranks.
   Status tell_neighbors(const gc_call& call, Component* component) noexcept;
-  // Reads the lines of all ranks, or of those `among`; the rest of *lines stays. REQUIRES: `device` was the verdict,
-  // and decide() has not been called.
-  void read_lines(const CallId& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
+  // Reads the lines of all ranks, or of those `among`; the rest of *lines stays. Returns whether they
+  // are_alike() (board_line.h) with those that were in *lines. REQUIRES: `device` was the verdict, and decide() has not
+  // been called.
+  bool read_lines(const CallId& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
   // Returns the call's number in the launch order: equal on all ranks. 0: *lacking has none yet. REQUIRES: as
   // read_lines(), but for this rank's own publish(), which another thread may be about to do.
   uint64_t number_of(const CallId& place, int* lacking, const Component* among = nullptr) const noexcept;

@@ -60,6 +60,7 @@ Result<bool> MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
   if (made->part.lacks_memory) return status;
   if (!status) tell_staged(function_name(call.function), status);
   made->pairs_with_gaps = reduces_pairs_with_gaps(call);
+  made->has_run_so = false;
   made->kept = {};
   return status.ok();
 }
@@ -117,8 +118,8 @@ Status MpiRuntime::put_on_stream(DevicePart& part) {
 
 Result<bool> MpiRuntime::prepared(DeviceCall& call) {
   if (!runtime_) return false;
+  if (runtime_->is_kept(call.kept)) return true;  // begin() looks at the fault
   if (runtime_->fault().raised()) return runtime_->fault().status();
-  if (runtime_->is_kept(call.kept)) return true;
   GC_TRY(put_on_stream(call.part));
   GC_TRY_AS(shape_, runtime_->shape(call.part.queue.streams));
   call.kept = runtime_->kept(call.part.queue, shape_);

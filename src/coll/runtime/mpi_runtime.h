@@ -31,15 +31,18 @@ struct DeviceCall {
   Scratch scratch;
   gc_board_line line = {};           // of this rank, as it is published
   std::vector<gc_board_line> lines;  // of all ranks, once they have come
+  bool has_run_so = false;           // it has run while all ranks had these lines
   core::PlanCache::Hit kept;         // once prepared()
 
-  // Takes what another call is on this rank. REQUIRES: that has tasks alone, and nothing is under way.
+  // Takes what another call is. REQUIRES: that has tasks alone, it has run, and nothing is under way.
   void take_tasks(DeviceCall& other) {
     part.device = other.part.device;
     part.has_device_memory = other.part.has_device_memory;
     std::swap(part.queue, other.part.queue);
     pairs_with_gaps = other.pairs_with_gaps;
     line = other.line;
+    std::swap(lines, other.lines);
+    has_run_so = true;
     kept = other.kept;
   }
 };

@@ -253,12 +253,16 @@ void Communicator::count_for_ends(const TaskQueue& queue, bool captured) noexcep
 }
 
 Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, bool waits, PlanCache::Hit kept) {
-  const trace::Span span(trace::What::plan, !kept);
+  if (kept) {
+    GC_TRY_AS(const bool begun, begin_again(kept, waits));
+    if (begun) return {};
+  }
+  const trace::Span span(trace::What::plan);
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
   count_for_ends(queue, shape.capturing);
-  if (copies_ && !shape.capturing && !kept) {
+  if (copies_ && !shape.capturing) {
     parts_.clear();
     std::vector<PlannedLaunch> steps;
     bool reduces = false, moves = false;
@@ -273,10 +277,18 @@ Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, 
     if (!parts_.empty()) return launcher_->begin(moves ? without_copies_ : queue, shape, &parts_, std::move(steps));
   }
   if (waits && resident_) resident_->call_begins(ResidentKernel::Clock::now());
-  // A kept queue has no message for copy engines, also where it has made room for another one since.
-  if (kept) GC_TRY(count_messages(queue));
-  if (kept && launcher_->begin_kept(kept, waits)) return {};
   return launcher_->begin(queue, shape, nullptr, {}, waits);
+}
+
+Result<bool> Communicator::begin_again(PlanCache::Hit kept, bool waits) {
+  const User user(users_);
+  if (fault().raised()) return fault_.status();
+  const TaskQueue* const queue = launcher_->begin_kept(kept, waits);
+  if (!queue) return false;
+  count_for_ends(*queue, false);
+  GC_TRY(count_messages(*queue));
+  if (waits && resident_) resident_->call_begins(ResidentKernel::Clock::now());
+  return true;
 }
 
 Result<bool> Communicator::advance() {
@@ -298,20 +310,14 @@ bool Communicator::may_repeat(PlanCache::Hit kept, gpu::Stream stream) const {
 }
 
 Status Communicator::repeat(PlanCache::Hit kept) {
-  {
-    const User user(users_);
-    if (fault().raised()) return fault_.status();
-    Status begun = contained([&]() -> Status {
-      if (const TaskQueue* queue = launcher_->begin_kept(kept, false)) {
-        count_for_ends(*queue, false);
-        return count_messages(*queue);
-      }
-      return Status::error(Code::internal, "rank %d has lost an operation that it keeps", peers_.number(rank()));
-    });
-    if (!begun) {
-      raise_fault(begun);
-      return begun;
-    }
+  Status begun = contained([&]() -> Status {
+    GC_TRY_AS(const bool kept_still, begin_again(kept, false));
+    if (kept_still) return {};
+    return Status::error(Code::internal, "rank %d has lost an operation that it keeps", peers_.number(rank()));
+  });
+  if (!begun) {
+    raise_fault(begun);
+    return begun;
   }
   for (;;) {
     GC_TRY_AS(const bool all, advance());

@@ -194,6 +194,8 @@ class Communicator final : public Watched, public GraphUser {
   Status may_launch() noexcept override;
 
  private:
+  // Begins once more what `kept` was begun for. Returns false where that has made room since.
+  Result<bool> begin_again(PlanCache::Hit kept, bool waits);
   Status count_messages(const TaskQueue& queue);
   void count_for_ends(const TaskQueue& queue, bool captured) noexcept;
   bool is_handed(const std::vector<int>& some);

@@ -32,6 +32,7 @@ void copy_lists(Operation* operation, std::vector<size_t>* numbers) {
 
 bool Lists::operator==(const Lists& other) const noexcept {
   if (length != other.length) return false;
+  if (length == 0) return true;  // none is given
   for (size_t i = 0; i < lists.size(); ++i) {
     if (!lists[i] != !other.lists[i]) return false;
     if (lists[i] && !std::equal(lists[i], lists[i] + length, other.lists[i]) && !gc_mutant(481)) return false;

@@ -80,7 +80,8 @@ Status Launcher::begin(const TaskQueue& queue, const CommProperties& shape, Stre
     GC_TRY(plan(queue, shape, capture, std::move(steps)));
     has_plan = entry && kept_.keep(*entry, queue, shape, &plans_);
   }
-  take_up(has_plan ? entry : nullptr, queue.streams, capture, copies, waits);
+  if (!has_plan) own_streams_ = queue.streams;
+  take_up(has_plan ? entry : nullptr, capture, copies, waits);
   return {};
 }
 
@@ -89,15 +90,14 @@ const TaskQueue* Launcher::begin_kept(PlanCache::Hit kept, bool waits) {
   if (!entry) return nullptr;
   count(Counter::plans_kept);
   forget_plans();
-  take_up(entry, entry->queue.streams, 0, nullptr, waits);
+  take_up(entry, 0, nullptr, waits);
   return &entry->queue;
 }
 
-void Launcher::take_up(PlanCache::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture,
-                       StreamOps* copies, bool waits) {
+void Launcher::take_up(PlanCache::Entry* kept, uint64_t capture, StreamOps* copies, bool waits) {
   again_ = kept;
   planned_ = again_ ? again_->plans : plans_;
-  streams_ = streams;
+  streams_ = again_ ? again_->queue.streams : own_streams_;
   next_ = 0;
   copies_ = copies;
   copies_put_ = Stage::pack;

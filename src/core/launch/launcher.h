@@ -111,8 +111,7 @@ class Launcher final : public InFlight {
   Status prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture);
   Status prepare_graph(size_t n_items);
   void forget_plans() noexcept;
-  void take_up(PlanCache::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture, StreamOps* copies,
-               bool waits);
+  void take_up(PlanCache::Entry* kept, uint64_t capture, StreamOps* copies, bool waits);
   // advance() calls these.
   Status launch_rest(bool* all);
   bool may_stay() const noexcept;
@@ -148,7 +147,8 @@ class Launcher final : public InFlight {
   Stage copies_put_ = Stage::pack;  // how far they are
   uint32_t step_ = 0;               // the next step of copies_
   bool waits_ = false;
-  std::vector<gpu::Stream> streams_;
+  std::vector<gpu::Stream> own_streams_;
+  std::span<const gpu::Stream> streams_;  // those of again_, or own_streams_
   uint64_t capture_ = 0;
   std::shared_ptr<GraphMemory> graph_items_;  // for all the overflow of a captured group
   size_t graph_items_used_ = 0;

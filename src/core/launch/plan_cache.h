@@ -68,8 +68,10 @@ class PlanCache {
   // Returns whether find() would return the hit again, for the same queue and an equal shape. REQUIRES: shape_changes()
   // is called where shapes are others from then on, but for what parameters force.
   bool has(Hit hit) const noexcept {
-    return is_there(hit) && hit.shapes_ == shapes_ && entries_[hit.index_].shape.algorithm == params().algorithm &&
-           entries_[hit.index_].shape.protocol == params().protocol;
+    if (!is_there(hit) || hit.shapes_ != shapes_) return false;
+    const CommProperties& shape = entries_[hit.index_].shape;
+    const Params& forced = params();
+    return shape.algorithm == forced.algorithm && shape.protocol == forced.protocol;
   }
   void shape_changes() noexcept { shapes_ += !gc_mutant(361); }
   // Returns the entry of a hit, for a group that comes now; null where it has made room since. Good until the next

@@ -76,12 +76,12 @@ bool ResidentKernel::takes(const PlannedLaunch& launch) const noexcept {
 }
 
 void ResidentKernel::store(const proto::CollectiveItem& item, uint64_t number) noexcept {
-  uint32_t data[proto::kDoorbellWords];
-  static_assert(sizeof data == sizeof item);
-  std::memcpy(data, &item, sizeof data);
-  for (uint32_t w = 0; w < proto::kDoorbellWords; ++w)
-    __atomic_store_n(&doorbell_.word[w], proto::doorbell_word(data[w], number),
+  for (uint32_t w = 0; w < proto::kDoorbellWords; ++w) {
+    uint32_t data;
+    std::memcpy(&data, reinterpret_cast<const char*>(&item) + w * sizeof data, sizeof data);
+    __atomic_store_n(&doorbell_.word[w], proto::doorbell_word(data, number),
                      __ATOMIC_RELEASE);  // partner: look_at_doorbell()
+  }
 }
 
 void ResidentKernel::post(const PlannedLaunch& launch, uint64_t number) noexcept {

@@ -47,14 +47,14 @@ void PinnedCopies::each_run(const Piece& piece, const Move& move) const {
   }
 }
 
-void PinnedCopies::load() const {
+void PinnedCopies::load_all() const {
   if (std::exchange(loaded_, true)) return;
   for (const Piece& piece : pieces_)
     if (!piece.stored)
       each_run(piece, [](uint8_t* memory, uint8_t* place, size_t bytes) { std::memcpy(place, memory, bytes); });
 }
 
-void PinnedCopies::store() const {
+void PinnedCopies::store_all() const {
   loaded_ = false;
   for (const Piece& piece : pieces_)
     if (piece.stored)

@@ -31,11 +31,17 @@ class PinnedCopies {
   const gpu::HostBlock& block() const noexcept { return block_; }
 
   // Before each run, unless it has been loaded since the last store(); and after.
-  void load() const;
-  void store() const;
+  void load() const {
+    if (!pieces_.empty()) load_all();
+  }
+  void store() const {
+    if (!pieces_.empty()) store_all();
+  }
   void clear() noexcept;
 
  private:
+  void load_all() const;
+  void store_all() const;
   struct Piece {
     uint8_t* memory;
     size_t offset, bytes;  // where it is reserved

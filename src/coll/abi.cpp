@@ -198,7 +198,10 @@ int copy_strided(void* host, void* on_device, const gc_runs* runs, size_t n, int
   const Code code = guarded("staging", [&]() -> Status {
     gpu::Device* device = device_of(static_cast<char*>(on_device) + runs[0].offset);
     if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", on_device);
-    await_program_copies({on_device, runs, n, 1, 0});
+    const ProgramData data = {on_device, runs, n, 1, 0};
+    await_program_copies(data);
+    GC_TRY_AS(gpu::Platform* const platform, gpu::platform());
+    GC_TRY(check_allocated(*platform, data));
     Status copied = coll::copy_strided(*device, host, on_device, runs, n, to_device);
     able = copied.code() != Code::unsupported;
     return able ? std::move(copied) : Status();

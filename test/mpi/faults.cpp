@@ -126,6 +126,33 @@ void freed() {
   expect_right(memory, "after");
 }
 
+// The same with elements with gaps, in memory that was freed, and beyond the end of an allocation.
+void freed_gaps() {
+  constexpr int kPairs = 40;
+  Memory memory(Where::device, 100 * sizeof(int)), all(Where::device, 1000 * sizeof(int));
+  void* gone = nullptr;
+  need(gpucollMalloc(&gone, 100 * sizeof(int)), "gpucollMalloc");
+  need(gpucollFree(gone), "gpucollFree");
+  MPI_Datatype pairs;
+  MPI_Type_vector(kPairs, 1, 2, MPI_INT, &pairs);
+  MPI_Type_commit(&pairs);
+  void* const bad[] = {gone, memory.at(70 * sizeof(int))};
+  for (void* at : bad) {
+    void* const mine = g_rank == 1 ? at : memory.at(sizeof(int));
+    MPI_Request request = MPI_REQUEST_NULL;
+    expect_error(g_nonblocking ? wait_for(MPI_Ibcast(mine, 1, pairs, 0, MPI_COMM_WORLD, &request), request)
+                               : MPI_Bcast(mine, 1, pairs, 0, MPI_COMM_WORLD),
+                 "a bcast with gaps");
+    expect_error(
+        g_nonblocking
+            ? wait_for(MPI_Iallgather(mine, 1, pairs, all.at(0), kPairs, MPI_INT, MPI_COMM_WORLD, &request), request)
+            : MPI_Allgather(mine, 1, pairs, all.at(0), kPairs, MPI_INT, MPI_COMM_WORLD),
+        "an allgather with gaps");
+    expect_right(memory, "after");
+  }
+  MPI_Type_free(&pairs);
+}
+
 // The same among neighbours: each sends to the next rank.
 void freed_among_neighbors() {
   const int before = (g_rank + g_size - 1) % g_size, next = (g_rank + 1) % g_size;
@@ -749,6 +776,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"roots", roots},
                              {"overlong", overlong},
                              {"freed", freed},
+                             {"freed_gaps", freed_gaps},
                              {"freed_messages", freed_messages},
                              {"freed_early", freed_early},
                              {"freed_among_neighbors", freed_among_neighbors},

@@ -157,6 +157,9 @@ check_refusals() {
     passed "freed $form"
     grep -qi "rank 1 (process [^)]*) has refused MPI_I*allreduce on " "$log" ||
       wrong "freed $form is not told by others"
+    run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before, or count and type reach beyond its end" -np 3 \
+      "$program" freed_gaps $form
+    passed "freed_gaps $form"
     share_devices 2
     run "rank 0 sends 12 bytes to rank 2, which receives 8 bytes" -np 4 "$program" long_message $form
     passed "long_message $form of a team"

@@ -16,17 +16,28 @@ namespace {
 
 std::atomic<gpu::Device*> last_used{nullptr};
 
+enum class Gaps { none, between, behind };  // behind: between, too
+
+// Looks whether a block that is not all in the allocation of its first byte, of which `info` tells, lies in others.
+// What gaps lead over may be anything.
+Status check_rest(gpu::Platform& platform, const gpu::PointerInfo& info, const Block& block, Gaps gaps) {
+  if (gaps == Gaps::none) return check_allocated(platform, info, block.address, block.bytes);
+  GC_TRY(check_allocated(platform, info, block.address, 1));
+  if (gaps == Gaps::behind) return {};
+  const uint8_t* const last = block.address + block.bytes - 1;
+  return check_allocated(platform, platform.classify(last), last, 1);
+}
+
 // The memory of one block: of the device, which is found by the way, or of the host. Kernels see managed and
 // page-locked memory as well, wherever it is, where all of the block is page-locked.
-Status look_at_block(const Block& block, bool gaps, BufferMemory* memory, bool* on_host) {
+Status look_at_block(const Block& block, Gaps gaps, BufferMemory* memory, bool* on_host) {
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
   const gpu::PointerInfo info = platform->classify(block.address);
   memory->results_on_host |= info.kind != gpu::MemoryKind::device;
   *on_host = info.kind == gpu::MemoryKind::host || is_partly_pinned(*platform, info, block.address, block.bytes);
   if (info.kind != gpu::MemoryKind::device) return {};
-  const auto offset = static_cast<size_t>(block.address - static_cast<const uint8_t*>(info.base));
-  if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset)) {
-    Status allocated = gaps ? Status() : check_allocated(*platform, info, block.address, block.bytes);
+  if (!is_inside(info, block.address, block.bytes)) {
+    Status allocated = check_rest(*platform, info, block, gaps);
     memory->lacks_memory = !allocated;
     if (memory->lacks_memory) return allocated;
     return Status::error(Code::unsupported, "%zu bytes at %p", block.bytes, static_cast<const void*>(block.address))
@@ -48,7 +59,7 @@ const gc_type_map* map_of(const gc_buffer& buffer, int block) {
 }
 
 // A buffer is host memory, or it is not.
-Status look_at_buffer(const gc_buffer& buffer, int n_blocks, bool gaps, BufferMemory* memory, bool* on_host) {
+Status look_at_buffer(const gc_buffer& buffer, int n_blocks, Gaps gaps, BufferMemory* memory, bool* on_host) {
   bool seen = false;
   const int n = !buffer.given ? 0 : buffer.block_bytes ? n_blocks : 1;
   for (int i = 0; i < n; ++i) {
@@ -60,7 +71,7 @@ Status look_at_buffer(const gc_buffer& buffer, int n_blocks, bool gaps, BufferMe
       block = {moved(block.address, span.low), span.bytes};
     }
     bool host = false;
-    GC_TRY(look_at_block(block, gaps || map, memory, &host));
+    GC_TRY(look_at_block(block, map ? Gaps::between : gaps, memory, &host));
     (host ? *on_host : seen) = true;
   }
   memory->seen |= seen;
@@ -114,7 +125,7 @@ Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, Buff
   const bool among_neighbors = call.sources;
   const int n_sent = among_neighbors ? call.n_destinations : n_ranks;
   const int n_received = among_neighbors ? call.n_sources : n_ranks;
-  const bool gaps = reduces_pairs_with_gaps(call);
+  const Gaps gaps = reduces_pairs_with_gaps(call) ? Gaps::behind : Gaps::none;
   GC_TRY(look_at_buffer(call.send, n_sent, gaps, memory, &memory->send_on_host));
   GC_TRY(look_at_buffer(call.recv, n_received, gaps, memory, &memory->recv_on_host));
   if (!memory->device) memory->device = usual ? usual : used_device();

@@ -1,5 +1,7 @@
 #include "mpi/staging/program_memory.h"
 
+#include <algorithm>
+
 #include "base/mutant.h"
 #include "gpu/program_copies.h"
 #include "mpi/datatype/address.h"
@@ -8,10 +10,11 @@
 namespace gpucoll::coll {
 namespace {
 
-bool is_inside(const gpu::PointerInfo& info, const void* address, size_t bytes) {
+// Returns how much of an allocation there is from an address on, which may be in what is left of its last page.
+size_t left_behind(const gpu::PointerInfo& info, const void* address) {
   const auto offset =
       static_cast<size_t>(static_cast<const uint8_t*>(address) - static_cast<const uint8_t*>(info.base));
-  return info.device >= 0 && (!info.bytes || bytes <= info.bytes - offset);
+  return info.bytes - std::min(offset, info.bytes);
 }
 
 // Returns whether a block, which begins in a device's allocation, goes on where there is no device memory. Allocations
@@ -28,15 +31,29 @@ bool runs_out(gpu::Platform& platform, const uint8_t* block_end, gpu::PointerInf
 
 }  // namespace
 
+bool is_inside(const gpu::PointerInfo& info, const void* address, size_t bytes) noexcept {
+  return info.device >= 0 && (!info.bytes || bytes <= left_behind(info, address));
+}
+
 Status check_allocated(gpu::Platform& platform, const gpu::PointerInfo& info, const void* address, size_t bytes) {
   if (info.kind != gpu::MemoryKind::device || is_inside(info, address, bytes) || gc_mutant(580)) return {};
   const auto* const begin = static_cast<const uint8_t*>(address);
   if (!runs_out(platform, begin + bytes, info)) return {};
   if (info.device < 0)
-    return Status::error(Code::invalid_argument, "the buffer %p is in no allocation: it was freed before", address);
+    return Status::error(
+        Code::invalid_argument,
+        "the buffer %p is in no allocation: it was freed before, or count and type reach beyond its end", address);
   return Status::error(Code::invalid_argument,
                        "%zu bytes at %p are needed, but the allocation ends after %zu: check count and type", bytes,
-                       address, info.bytes - static_cast<size_t>(begin - static_cast<const uint8_t*>(info.base)));
+                       address, left_behind(info, address));
+}
+
+Status check_allocated(gpu::Platform& platform, const ProgramData& data) {
+  Status checked;
+  each_allocation(platform, data, [&](const void* address, const gpu::PointerInfo& info) {
+    if (checked) checked = check_allocated(platform, info, address, 1);
+  });
+  return checked;
 }
 
 Status check_allocated(gpu::Platform& platform, const gc_type_map& map, const void* memory, size_t bytes) {
@@ -46,11 +63,9 @@ Status check_allocated(gpu::Platform& platform, const gc_type_map& map, const vo
   const uint8_t* const low = moved(memory, span.low);
   const gpu::PointerInfo info = platform.classify(low);
   if (info.kind == gpu::MemoryKind::device && is_inside(info, low, span.bytes)) return {};
-  Status checked;
-  each_allocation(platform, data, [&](const void* address, const gpu::PointerInfo& its) {
-    if (checked) checked = check_allocated(platform, its, address, 1);
-  });
-  return checked;
+  GC_TRY(check_allocated(platform, data));
+  const uint8_t* const last = low + span.bytes - 1;
+  return check_allocated(platform, platform.classify(last), last, 1);
 }
 
 bool is_partly_pinned(gpu::Platform& platform, gpu::PointerInfo info, const void* address, size_t bytes) noexcept {

@@ -13,6 +13,10 @@ namespace gpucoll::coll {
 // that were registered side by side are one. info: of the first byte.
 bool is_partly_pinned(gpu::Platform& platform, gpu::PointerInfo info, const void* address, size_t bytes) noexcept;
 
+// Returns whether a block lies in the one allocation of its first byte, of which `info` tells; also where the size of
+// that is unknown.
+bool is_inside(const gpu::PointerInfo& info, const void* address, size_t bytes) noexcept;
+
 // Looks whether a block lies in memory of devices, in one allocation or in several that follow each other. info: of the
 // first byte. Ok where that is other memory, too. Errors: invalid_argument, for memory that is not allocated.
 Status check_allocated(gpu::Platform& platform, const gpu::PointerInfo& info, const void* address, size_t bytes);
@@ -28,8 +32,9 @@ struct ProgramData {
 // Returns the elements of a type that hold `bytes` bytes of data.
 ProgramData elements_of(const gc_type_map& map, const void* memory, size_t bytes) noexcept;
 
-// Looks whether each run of the first `bytes` bytes of elements with gaps begins in allocated memory. Errors: as those
-// of a block.
+// Looks whether each run begins in allocated memory, and for elements with gaps, of which the first `bytes` bytes are
+// data, whether the last one ends there. Errors: as those of a block.
+Status check_allocated(gpu::Platform& platform, const ProgramData& data);
 Status check_allocated(gpu::Platform& platform, const gc_type_map& map, const void* memory, size_t bytes);
 
 // Calls see(address, info) where data go on in another allocation, and for the first: at least once for each.

@@ -23,16 +23,18 @@ uint8_t pattern(int rank, size_t i, int round) {
       (i * 7 + (i >> 8) * 31 + static_cast<size_t>(rank) * 113 + static_cast<size_t>(round) * 59) ^ (i >> 3));
 }
 
-// What Open MPI 4.1.4 does wrong on host memory as well, by component, and what is left out with it.
+// What Open MPI 4.1.4 and 5.0.7 do wrong on host memory as well, by component, and what is left out with it.
 struct Component {
   std::string name;
   bool is(const char* other) const { return name == other; }
   // osc/rdma's MPI_Get moves as much as there is room for.
   bool gets_less_than_room() const { return !is("rdma"); }
   // osc/rdma's MPI_Get_accumulate stores wrong results, and its minima, maxima and logical operations are wrong.
-  bool reduces_by(MPI_Op op, bool with_result) const {
+  // Of 5.0.7, MPI_BAND and MPI_BXOR of 8 bytes combine what is in the window with itself.
+  bool reduces_by(MPI_Op op, int bytes, bool with_result) const {
     if (!is("rdma")) return true;
-    const bool is_right = op == MPI_REPLACE || op == MPI_SUM || op == MPI_BAND || op == MPI_BXOR;
+    const bool combines_bits = (op == MPI_BAND || op == MPI_BXOR) && (OMPI_MAJOR_VERSION == 4 || bytes != 8);
+    const bool is_right = op == MPI_REPLACE || op == MPI_SUM || combines_bits;
     return op == MPI_NO_OP || (is_right && !with_result);
   }
   // osc/rdma's compare and swap with the own rank ends the process where the BTL emulates it.
@@ -172,7 +174,7 @@ Operation draw(Draws& draws, int rank, int slot, bool passive) {
   if (o.op == MPI_NO_OP && !o.may_do_nothing()) o.op = MPI_REPLACE;
   if (!o.basic->reduces && o.op != MPI_NO_OP) o.op = MPI_REPLACE;
   const bool gets_and_reduces = o.call == kGetAccumulate || o.call == kRgetAccumulate;
-  if (o.reduces() && !g_component.reduces_by(o.op, gets_and_reduces))
+  if (o.reduces() && !g_component.reduces_by(o.op, o.basic->bytes, gets_and_reduces))
     o.op = o.may_do_nothing() ? MPI_NO_OP : MPI_REPLACE;
   if (o.call == kCompareAndSwap && o.peer == rank && !g_component.swaps_with_itself()) o.peer = (rank + 1) % g_size;
   o.ending = static_cast<Ending>(draws.below(5));

@@ -7,7 +7,6 @@
 
 #include "base/mutant.h"
 #include "coll/match/board_bootstrap.h"
-#include "core/plan/collective_send_recv.h"
 #include "kernels/kernels.h"
 
 namespace gpucoll::coll {
@@ -124,7 +123,7 @@ Result<bool> MpiRuntime::prepared(DeviceCall& call) {
   GC_TRY_AS(shape_, runtime_->shape(call.part.queue.streams));
   call.kept = runtime_->kept(call.part.queue, shape_);
   if (call.kept) return true;
-  core::replace_by_messages(&call.part.queue, runtime_->rank(), shape_);
+  runtime_->replace_by_messages(&call.part.queue, shape_);
   return runtime_->connected(core::required_by(call.part.queue, runtime_->rank(), shape_));
 }
 

@@ -202,6 +202,7 @@ Communicator::~Communicator() {
   line_mesh_.reset();
   landing_mesh_.reset();
   if (scratch_) device_.release(scratch_);
+  if (exchange_memory_) device_.release(exchange_memory_);
   if (host_.host) device_.release_host(host_);
 }
 

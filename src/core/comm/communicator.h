@@ -34,6 +34,7 @@
 #include "core/peer/memory_port.h"
 #include "core/peer/peer_pages.h"
 #include "core/peer/peers.h"
+#include "core/plan/collective_send_recv.h"
 #include "core/progress/device_watch.h"
 #include "core/progress/watchdog.h"
 #include "gpu/device.h"
@@ -110,6 +111,10 @@ class Communicator final : public Watched, public GraphUser {
   // for all queues that are begun together. Its failure latches.
   Status reserve_aside(const TaskQueue& queue);
   void put_aside(TaskQueue* queue) const;
+  // Puts messages, and reductions of what they bring, in the place of some collectives (collective_send_recv.h).
+  void replace_by_messages(TaskQueue* queue, const CommProperties& shape) const {
+    core::replace_by_messages(queue, rank(), shape, exchange_memory_);
+  }
   // Returns what is kept of an equal queue that has been begun before. Then all that the queue needs is connected, and
   // replace_by_messages() leaves it as it is.
   PlanCache::Hit kept(const TaskQueue& queue, const CommProperties& shape) const;
@@ -338,6 +343,7 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;
   void* scratch_ = nullptr;
+  uint8_t* exchange_memory_ = nullptr;  // null where no allreduce is exchanged
   Aside aside_;
   int ring_channels_ = 0, chain_channels_ = 0, tree_channels_ = 0;  // how many are connected
   std::map<LinkName, std::vector<int>> lane_channels_;              // of collectives: to which channel a lane goes

@@ -14,7 +14,6 @@
 #include "base/mutant.h"
 #include "base/observe/trace.h"
 #include "core/plan/algorithm_choice.h"
-#include "core/plan/collective_send_recv.h"
 
 namespace gpucoll::core {
 namespace {
@@ -148,7 +147,7 @@ Status check(Part& part) {
   GC_TRY(check_self(*part.queue, part.communicator->rank()));
   GC_TRY_AS(part.shape, part.communicator->shape(part.queue->streams));
   part.kept = part.communicator->kept(*part.queue, part.shape);
-  if (!part.kept) replace_by_messages(part.queue.get(), part.communicator->rank(), part.shape);
+  if (!part.kept) part.communicator->replace_by_messages(part.queue.get(), part.shape);
   return {};
 }
 

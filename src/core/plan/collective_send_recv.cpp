@@ -60,6 +60,23 @@ void add_messages(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask&
   }
 }
 
+// Appends an allreduce as messages, which bring the other ranks' operands, and the reduction of these.
+void add_exchange(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask& task, uint8_t* operands) {
+  auto* const own = static_cast<uint8_t*>(const_cast<void*>(task.send));
+  const uint64_t bytes = bytes_of(task);
+  for (int i = 1; i < n_ranks; ++i) {
+    const int next = (rank + i) % n_ranks, previous = (rank + n_ranks - i) % n_ranks;
+    const int place = previous < rank ? previous : previous - 1;  // in the order of the ranks, without the own
+    queue->add_send(next, {own, bytes, task.stream});
+    queue->add_recv(previous, {operands + static_cast<uint64_t>(place) * kMostExchangedBytes, bytes, task.stream});
+  }
+  LocalTask reduction =
+      local_task(task, {own, operands, static_cast<uint8_t*>(task.recv), task.count, kMostExchangedBytes,
+                        static_cast<uint32_t>(rank), static_cast<uint32_t>(n_ranks)});
+  reduction.reduction.waited = 1;
+  queue->late_reductions.push_back(reduction);
+}
+
 bool goes_through_mesh(Function function, uint64_t bytes, const CommProperties& shape) {
   const auto wanted = [](int64_t algorithm, int64_t protocol) {
     return (params().algorithm == kAlgorithmAuto || params().algorithm == algorithm) &&
@@ -97,13 +114,27 @@ bool goes_as_messages(Function function, uint64_t bytes, const CommProperties& s
   return params().algorithm == kAlgorithmAuto && params().protocol == kProtocolAuto;  // else kernels are wanted
 }
 
-void replace_by_messages(TaskQueue* queue, int rank, const CommProperties& shape) {
-  const auto replaced = [&](const CollectiveTask& task) {
+bool reduces_by_exchange(const CollectiveTask& task, const CommProperties& shape) {
+  const uint64_t bytes = bytes_of(task);
+  return task.function == Function::all_reduce && task.kernels.local && bytes != 0 && bytes <= shape.exchange_bytes &&
+         params().algorithm == kAlgorithmAuto && params().protocol == kProtocolAuto;
+}
+
+void replace_by_messages(TaskQueue* queue, int rank, const CommProperties& shape, uint8_t* operands) {
+  const auto as_messages = [&](const CollectiveTask& task) {
     return goes_as_messages(task.function, bytes_of(task), shape);
   };
+  const auto by_exchange = [&](const CollectiveTask& task) { return reduces_by_exchange(task, shape); };
   for (const CollectiveTask& task : queue->collectives)
-    if (replaced(task)) add_messages(queue, rank, shape.n_ranks, task);
-  std::erase_if(queue->collectives, replaced);
+    if (as_messages(task)) add_messages(queue, rank, shape.n_ranks, task);
+  std::erase_if(queue->collectives, as_messages);
+  if (!operands || std::ranges::count_if(queue->collectives, by_exchange) > kMostExchanges) return;
+  for (const CollectiveTask& task : queue->collectives) {
+    if (!by_exchange(task)) continue;
+    add_exchange(queue, rank, shape.n_ranks, task, operands);
+    operands += exchange_memory_bytes(shape.n_ranks) / kMostExchanges;
+  }
+  std::erase_if(queue->collectives, by_exchange);
 }
 
 }  // namespace gpucoll::core

@@ -38,6 +38,7 @@ struct CommProperties {
   bool capturing = false;                 // the operations become part of a graph
   uint64_t one_shot_bytes = 0;            // the parameter
   uint64_t all_pairs_bytes = 0;           // the parameter
+  uint64_t exchange_bytes = 0;            // allreduces of at most so many bytes may be exchanged; 0: none
   uint64_t zero_copy_bytes = 0;           // reductions of so many bytes work on all ranks' buffers; 0: none does
   CopyEngineLimits copies;                // what goes by copy engines
   const TuningTable* table = nullptr;     // a tuning file's; null: none

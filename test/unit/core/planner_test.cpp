@@ -908,6 +908,85 @@ TEST(CollectiveMessages, BecomeMessagesThatFitTogether) {
   }
 }
 
+// Each rank gets the others' operands, in memory that no other exchange of the group uses, and reduces them in the
+// order of the ranks.
+TEST(CollectiveMessages, SmallAllReducesAreExchanged) {
+  const gpu::Kernel local = {"on one device", nullptr, nullptr};
+  for (int n : {2, 3, kMostExchanging}) {
+    CommProperties shape = gpu_shape(n);
+    shape.exchange_bytes = kMostExchangedBytes;
+    const uint64_t most = kMostExchangedBytes / 4;
+    std::vector<std::vector<uint8_t>> memory(static_cast<size_t>(n), std::vector<uint8_t>(exchange_memory_bytes(n)));
+    std::vector<TaskQueue> queues(static_cast<size_t>(n));
+    for (int r = 0; r < n; ++r) {
+      TaskQueue& queue = queues[static_cast<size_t>(r)];
+      queue.add(collective(Function::all_reduce, &kFloat, 5, 0));  // there is no kernel for one device
+      for (uint64_t count : {most + 1, uint64_t{0}, most}) {
+        CollectiveTask task = collective(Function::all_reduce, &kFloat, count, 10);
+        task.kernels.local = &local;
+        queue.add(task);
+      }
+      for (uint64_t i = 1; i < kMostExchanges; ++i) {
+        CollectiveTask task = collective(Function::all_reduce, &kFloat, i, 20 + i);
+        task.kernels.local = &local;
+        queue.add(task);
+      }
+      TaskQueue none = queue, many = queue;
+      replace_by_messages(&none, r, shape);
+      EXPECT_EQ(none.collectives.size(), 11u) << "there is no memory for operands";
+      many.add(many.collectives.back());
+      uint8_t* const operands = memory[static_cast<size_t>(r)].data();
+      replace_by_messages(&many, r, shape, operands);
+      EXPECT_EQ(many.collectives.size(), 12u) << "there is not enough of it";
+      replace_by_messages(&queue, r, shape, operands);
+      replace_by_messages(&queue, r, shape, operands);  // as after connections have been made
+      ASSERT_EQ(queue.collectives.size(), 3u) << "too large, empty, or without a kernel";
+      ASSERT_EQ(queue.late_reductions.size(), static_cast<size_t>(kMostExchanges));
+      ASSERT_EQ(queue.sends.size(), queue.late_reductions.size() * static_cast<size_t>(n - 1));
+
+      std::set<const uint8_t*> landed;
+      std::vector<size_t> received(static_cast<size_t>(n));
+      for (size_t i = 0; i < queue.late_reductions.size(); ++i) {
+        const LocalTask& task = queue.late_reductions[i];
+        EXPECT_EQ(task.kernel, &local);
+        EXPECT_EQ(task.reduction.n_ranks, static_cast<uint32_t>(n));
+        EXPECT_EQ(task.reduction.rank, static_cast<uint32_t>(r));
+        EXPECT_TRUE(task.reduction.waited);
+        EXPECT_EQ(task.reduction.count, i == 0 ? most : i);
+        for (int from = 0; from < n; ++from) {
+          if (from == r) continue;
+          const auto its = std::find_if(queue.recvs.begin(), queue.recvs.end(),
+                                        [&, seen = received[static_cast<size_t>(from)]](const auto& recv) mutable {
+                                          return recv.peer == from && seen-- == 0;
+                                        });
+          ++received[static_cast<size_t>(from)];
+          ASSERT_NE(its, queue.recvs.end());
+          EXPECT_EQ(its->bytes, 4 * task.reduction.count);
+          const auto place = static_cast<uint64_t>(from < r ? from : from - 1);
+          const uint8_t* const at = task.reduction.others + place * task.reduction.stride;
+          EXPECT_EQ(its->buffer, at);
+          EXPECT_TRUE(landed.insert(at).second);
+          EXPECT_LE(at + its->bytes, memory[static_cast<size_t>(r)].data() + exchange_memory_bytes(n));
+        }
+      }
+      const uint8_t* before = nullptr;
+      for (const uint8_t* at : landed) {
+        EXPECT_TRUE(!before || at - before >= static_cast<ptrdiff_t>(kMostExchangedBytes));
+        before = at;
+      }
+    }
+    for (int from = 0; from < n; ++from)
+      for (int to = 0; to < n; ++to) {
+        std::vector<uint64_t> sent, received;
+        for (const TaskQueue::Pair& send : queues[static_cast<size_t>(from)].sends)
+          if (send.peer == to) sent.push_back(send.bytes);
+        for (const TaskQueue::Pair& recv : queues[static_cast<size_t>(to)].recvs)
+          if (recv.peer == from) received.push_back(recv.bytes);
+        EXPECT_EQ(sent, received) << from << " to " << to << " of " << n;
+      }
+  }
+}
+
 // Blocks between pairs of ranks: small ones stay collectives where there is a mesh, else all ranks make the same
 // messages of them.
 TEST(CollectiveMessages, ExchangesAreMessagesWhereNoOneShotTakesThem) {

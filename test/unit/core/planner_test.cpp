@@ -934,7 +934,8 @@ TEST(CollectiveMessages, SmallAllReducesAreExchanged) {
       TaskQueue none = queue, many = queue;
       replace_by_messages(&none, r, shape);
       EXPECT_EQ(none.collectives.size(), 11u) << "there is no memory for operands";
-      many.add(many.collectives.back());
+      const CollectiveTask one_more = many.collectives.back();
+      many.add(one_more);
       uint8_t* const operands = memory[static_cast<size_t>(r)].data();
       replace_by_messages(&many, r, shape, operands);
       EXPECT_EQ(many.collectives.size(), 12u) << "there is not enough of it";

@@ -862,6 +862,20 @@ TEST(Planner, NeedsNoMoreChannelsThanItSays) {
 
 }  // namespace
 
+// Expects that each rank receives from each other one what that one sends, in its order.
+void expect_that_messages_fit(const std::vector<TaskQueue>& queues) {
+  const auto n = static_cast<int>(queues.size());
+  for (int from = 0; from < n; ++from)
+    for (int to = 0; to < n; ++to) {
+      std::vector<uint64_t> sent, received;
+      for (const TaskQueue::Pair& send : queues[static_cast<size_t>(from)].sends)
+        if (send.peer == to) sent.push_back(send.bytes);
+      for (const TaskQueue::Pair& recv : queues[static_cast<size_t>(to)].recvs)
+        if (recv.peer == from) received.push_back(recv.bytes);
+      EXPECT_EQ(sent, received) << from << " to " << to << " of " << n;
+    }
+}
+
 // Sender, receiver, bytes and buffers of all messages, and what is left of the collectives.
 TEST(CollectiveMessages, BecomeMessagesThatFitTogether) {
   constexpr uint64_t count = 1000;
@@ -895,15 +909,7 @@ TEST(CollectiveMessages, BecomeMessagesThatFitTogether) {
         for (int from = 0; from < n; ++from)
           EXPECT_TRUE(places.count({from, static_cast<uint8_t*>(buffer(1)) + static_cast<uint64_t>(from) * count * 4}));
       }
-      for (int from = 0; from < n; ++from)
-        for (int to = 0; to < n; ++to) {
-          std::vector<uint64_t> sent, received;
-          for (const TaskQueue::Pair& send : queues[static_cast<size_t>(from)].sends)
-            if (send.peer == to) sent.push_back(send.bytes);
-          for (const TaskQueue::Pair& recv : queues[static_cast<size_t>(to)].recvs)
-            if (recv.peer == from) received.push_back(recv.bytes);
-          EXPECT_EQ(sent, received) << from << " to " << to << " of " << n;
-        }
+      expect_that_messages_fit(queues);
     }
   }
 }
@@ -976,15 +982,7 @@ TEST(CollectiveMessages, SmallAllReducesAreExchanged) {
         before = at;
       }
     }
-    for (int from = 0; from < n; ++from)
-      for (int to = 0; to < n; ++to) {
-        std::vector<uint64_t> sent, received;
-        for (const TaskQueue::Pair& send : queues[static_cast<size_t>(from)].sends)
-          if (send.peer == to) sent.push_back(send.bytes);
-        for (const TaskQueue::Pair& recv : queues[static_cast<size_t>(to)].recvs)
-          if (recv.peer == from) received.push_back(recv.bytes);
-        EXPECT_EQ(sent, received) << from << " to " << to << " of " << n;
-      }
+    expect_that_messages_fit(queues);
   }
 }
 

@@ -1,10 +1,12 @@
 // Tests control the library that stands for libibverbs (fake_verbs.cpp) by this, and learn from it.
 #pragma once
+#include <dlfcn.h>
+
 #include <atomic>
 
 struct FakeVerbs {
   static constexpr int kMostDevices = 6;
-  // What happens to a message that nobody acknowledges: it is lost, it has come, or it comes late.
+  // A message that nobody acknowledges is lost, has come, or comes late.
   enum Fault { lost, unacknowledged, late };
   std::atomic<int> devices{1};                 // that are there: fake_0, fake_1 ...
   const char* directories[kMostDevices] = {};  // of devices in sysfs; null: none
@@ -33,3 +35,8 @@ struct FakeVerbs {
 
 // By dlsym(), with the name "fake_verbs".
 using FakeVerbsFunction = FakeVerbs*();
+// Returns null where the library cannot be opened; dlerror() says why.
+inline FakeVerbs* open_fake_verbs(const char* path) {
+  void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  return library ? reinterpret_cast<FakeVerbsFunction*>(dlsym(library, "fake_verbs"))() : nullptr;
+}

@@ -84,9 +84,8 @@ class PortNear final : public HostMemoryPort {
 class VerbsDevicesTest : public testing::Test {
  protected:
   void SetUp() override {
-    void* const library = dlopen(params().verbs_library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(library, nullptr) << dlerror();
-    fake = reinterpret_cast<FakeVerbsFunction*>(dlsym(library, "fake_verbs"))();
+    fake = open_fake_verbs(params().verbs_library.c_str());
+    ASSERT_NE(fake, nullptr) << dlerror();
     fake->devices = FakeVerbs::kMostDevices;
     for (int i = 0; i < FakeVerbs::kMostDevices; ++i) {
       fake->directories[i] = sysfs.card(static_cast<size_t>(i));

@@ -24,9 +24,8 @@ constexpr FakeVerbs::Fault kFaults[] = {FakeVerbs::lost, FakeVerbs::unacknowledg
 class VerbsFailover : public testing::Test {
  protected:
   void SetUp() override {
-    void* const library = dlopen(params().verbs_library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(library, nullptr) << dlerror();
-    fake = reinterpret_cast<FakeVerbsFunction*>(dlsym(library, "fake_verbs"))();
+    fake = open_fake_verbs(params().verbs_library.c_str());
+    ASSERT_NE(fake, nullptr) << dlerror();
     fake->devices = kDevices;
   }
   void TearDown() override {

@@ -21,9 +21,8 @@ const LinkShape kShape = {1, proto::connection_shape(4096)};
 class Verbs : public testing::Test {
  protected:
   void SetUp() override {
-    void* const library = dlopen(params().verbs_library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(library, nullptr) << dlerror();
-    fake = reinterpret_cast<FakeVerbsFunction*>(dlsym(library, "fake_verbs"))();
+    fake = open_fake_verbs(params().verbs_library.c_str());
+    ASSERT_NE(fake, nullptr) << dlerror();
   }
   void TearDown() override {
     for (const char* name : {"verbs_device", "verbs_gid_index"})

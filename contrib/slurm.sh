@@ -1,4 +1,4 @@
-# What contrib/try-slurm runs on the first host of its cluster: jobs like those of docs/guide.md. Each must do as written there.
+# Submits jobs like those of docs/guide.md; contrib/try-slurm runs it on the first host of its cluster. Each must do as written there.
 set -euo pipefail
 cd /gpucoll
 zcat -f /usr/share/doc/libgpucoll-dev/examples/one_gpu.sh* >one_gpu.sh

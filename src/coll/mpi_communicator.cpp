@@ -211,7 +211,7 @@ bool MpiCommunicator::fits(const gc_call& call) {
   return false;
 }
 
-// What has run with these lines before fits as it did then.
+// Does not look again whether a call fits that has run with these lines.
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {
   if (!call_->has_run_so) {
     if (is_everybody() && groups().fits(*call_)) return run_in_groups(call);

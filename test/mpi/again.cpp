@@ -119,7 +119,7 @@ std::vector<Call> rooted() {
           reduce("sum to the first", false, MPI_SUM),
           reduce("sum to the last", true, MPI_SUM),
           reduce("maximum to the first", false, MPI_MAX),
-          // What is not significant may be anything.
+          // Arguments that are not significant may be anything.
           {"gather",
            [](const void* send, void* recv, MPI_Comm comm) {
              const bool root = g_rank == 0;

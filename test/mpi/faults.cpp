@@ -126,7 +126,7 @@ void freed() {
   expect_right(memory, "after");
 }
 
-// The same with elements with gaps, in memory that was freed, and beyond the end of an allocation.
+// Passes elements with gaps, in memory that was freed, and beyond the end of an allocation.
 void freed_gaps() {
   constexpr int kPairs = 40;
   Memory memory(Where::device, 100 * sizeof(int)), all(Where::device, 1000 * sizeof(int));

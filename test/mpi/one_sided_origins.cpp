@@ -23,14 +23,14 @@ uint8_t pattern(int rank, size_t i, int round) {
       (i * 7 + (i >> 8) * 31 + static_cast<size_t>(rank) * 113 + static_cast<size_t>(round) * 59) ^ (i >> 3));
 }
 
-// What Open MPI 4.1.4 and 5.0.7 do wrong on host memory as well, by component, and what is left out with it.
+// Names what Open MPI 4.1.4 and 5.0.7 do wrong on host memory as well, by component; the test leaves it out.
 struct Component {
   std::string name;
   bool is(const char* other) const { return name == other; }
   // osc/rdma's MPI_Get moves as much as there is room for.
   bool gets_less_than_room() const { return !is("rdma"); }
   // osc/rdma's MPI_Get_accumulate stores wrong results, and its minima, maxima and logical operations are wrong.
-  // Of 5.0.7, MPI_BAND and MPI_BXOR of 8 bytes combine what is in the window with itself.
+  // That of 5.0.7 combines what is in the window with itself by MPI_BAND and MPI_BXOR of 8 bytes.
   bool reduces_by(MPI_Op op, int bytes, bool with_result) const {
     if (!is("rdma")) return true;
     const bool combines_bits = (op == MPI_BAND || op == MPI_BXOR) && (OMPI_MAJOR_VERSION == 4 || bytes != 8);

@@ -76,7 +76,7 @@ gc_mpi_test(mpi.teams_again LABELS mpi TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
 gc_mpi_mutant(570 MUST_PRINT "a type of many, call" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/again)
 gc_mpi_mutant(571 MUST_PRINT ", call [0-9]+: code" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/again)
 
-# What all ranks called when a call was kept, or when it was last refused, is taken for what they call now.
+# The call of all ranks when one was kept, or when it was last refused, is taken for their call now.
 foreach(number 572 573)
   gc_mpi_mutant(${number} MUST_PRINT "calls something else, and nobody says so" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/again)

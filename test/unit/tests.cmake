@@ -129,7 +129,7 @@ if(GC_VERBS)
   gc_failover_mutant(561 AMessageFailsAtAnyPlace)
   gc_failover_mutant(562 AMessageFailsAtAnyPlace)
   gc_failover_mutant(563 BothEndsMustAllowIt)
-  # Of the devices that the other side has given up, the sending end gives up one.
+  # The sending end gives up one of the devices that the other side has given up.
   gc_failover_mutant(564 NoNoticeIsTakenBehindALaterOne)
   # The notes of slices that were lost twice are not sent again.
   gc_failover_mutant(565 NotesAreSentAgainOfALaneThatMovesTwice)

@@ -19,7 +19,7 @@ std::atomic<gpu::Device*> last_used{nullptr};
 enum class Gaps { none, between, behind };  // behind: between, too
 
 // Looks whether a block that is not all in the allocation of its first byte, of which `info` tells, lies in others.
-// What gaps lead over may be anything.
+// Gaps may lead over anything.
 Status check_rest(gpu::Platform& platform, const gpu::PointerInfo& info, const Block& block, Gaps gaps) {
   if (gaps == Gaps::none) return check_allocated(platform, info, block.address, block.bytes);
   GC_TRY(check_allocated(platform, info, block.address, 1));

@@ -1,4 +1,4 @@
-// What both ends of a link over verbs have (verbs.cpp): the blocks, and the rails that the lanes take.
+// Holds what both ends of a link over verbs have (verbs.cpp): the blocks, and the rails that the lanes take.
 //
 // Thread safety: as LinkEnd. Ownership: owns blocks and rails.
 #pragma once

@@ -24,7 +24,7 @@ namespace gpucoll::proto {
 inline constexpr int kDataStepBits = 25, kHeadStepBits = 25, kGoesOnStepBits = 21;
 inline constexpr int kMostRails = 4;  // devices of a connection
 inline constexpr uint32_t kTrialImmediate = 0x67635676;
-// Of a send from the receiving end.
+// The receiving end sends these.
 enum class Notice : uint32_t { head, goes_on };
 
 namespace detail {

@@ -142,12 +142,13 @@ void process_ended() {
 // The device of the last device buffer that this thread has asked about: where staging memory is pinned.
 thread_local const void* last_device_pointer = nullptr;
 
-// Waits for what the program has just copied there.
-gpu::Device* device_of(const void* pointer) {
+// Waits for what the program has just copied there. out: what the device runtime says of the memory.
+gpu::Device* device_of(const void* pointer, gpu::PointerInfo* out = nullptr) {
   if (!pointer) return nullptr;
   auto platform = gpu::platform();
   if (!platform) return nullptr;
   gpu::PointerInfo info = (*platform)->classify(pointer);
+  if (out) *out = info;
   if (info.kind == gpu::MemoryKind::host || info.kind == gpu::MemoryKind::pinned) return nullptr;
   gpu::await_program_copies(pointer, info);
   // Memory that was freed belongs to no device: any device says so.
@@ -185,8 +186,11 @@ int copy(void* dst, const void* src, size_t bytes) {
   return mpi_class(guarded("staging", [&]() -> Status {
     const void* owner = gpu::is_device_pointer(dst) ? dst : src;
     last_device_pointer = owner;
-    gpu::Device* device = device_of(owner);
+    gpu::PointerInfo info;
+    gpu::Device* device = device_of(owner, &info);
     if (!device) return Status::error(Code::invalid_argument, "neither %p nor %p is device memory", dst, src);
+    GC_TRY_AS(gpu::Platform* const platform, gpu::platform());
+    GC_TRY(check_allocated(*platform, info, owner, bytes));
     const void* host = owner == dst ? src : dst;
     if (bytes <= usual_piece(*device) || !is_pageable(host)) return device->copy(dst, src, bytes);
     return copy_pipelined(*device, dst, src, bytes, usual_piece(*device)).status();

@@ -9,6 +9,7 @@
 
 #include "base/observe/trace.h"
 #include "coll/runtime/mpi_runtime.h"
+#include "mpi/staging/buffer_memory.h"
 
 namespace gpucoll::coll {
 
@@ -63,6 +64,7 @@ struct Request : gc_pending {
   trace::Ongoing traced;
   uint64_t traced_group = 0, traced_bytes = 0;
   // For persistent calls.
+  RememberedMemory memory;       // of its buffers, which the program may free between its starts
   Status unreported;             // of an idle one that has ended
   bool start_requested = false;  // between MPI_Start and its end
   bool in_group = false;         // a leader runs its starts, one after another (group_runtime.h)

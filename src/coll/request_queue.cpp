@@ -119,7 +119,11 @@ void RequestQueue::plan(Request* call, uint32_t function, const gc_call* device_
   Result<bool> planned = device_call ? runtime_of(*call).plan(*device_call, &call->call) : Result<bool>(false);
   call->on_device = planned && *planned;
   call->wrong = std::move(planned).status();
-  if (call->on_device && !call->is_persistent()) call->call.part.packing.on_host().load();
+  if (!call->on_device) return;
+  if (call->is_persistent())
+    call->memory.remember(*device_call, description_.size);
+  else
+    call->call.part.packing.on_host().load();
 }
 
 void RequestQueue::enqueue(Request* call, uint32_t function, const gc_call* device_call) {
@@ -273,14 +277,24 @@ Code RequestQueue::end(Request* call) {
 void RequestQueue::restart(Request* call) {
   const log::Later lines;
   std::unique_lock lock(mutex_);
+  Status memory;
   if (call->stage == Request::Stage::resting) {
     lock.unlock();
-    call->call.part.packing.on_host().load();
+    memory = contained([&] { return call->memory.check(); });
+    if (memory) call->call.part.packing.on_host().load();
     lock.lock();
   }
   call->start_requested = true;
+  if (!memory) return refuse_start(*call, std::move(memory));
   if (call->stage == Request::Stage::failed) return call->end();
   if (call->stage == Request::Stage::resting) persistent_.start(*call);
+}
+
+// The other ranks may have started it, and count on this one.
+void RequestQueue::refuse_start(Request& call, Status why) {
+  call.end_with(why);
+  why.mark_told();
+  give_up_starts(std::move(why));
 }
 
 void RequestQueue::publish_starts() {

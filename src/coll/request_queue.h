@@ -150,6 +150,7 @@ class RequestQueue final : public ProgressClient {
   // Returns the place of the first call of the queue, or of the next one.
   CallId first_place() const noexcept;
   void give_up_starts(Status status);
+  void refuse_start(Request& call, Status why);
   bool time_to_look_around(Request& call) const;
   void look_at_running();
 

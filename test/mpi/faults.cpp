@@ -541,6 +541,91 @@ class Sum {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
+// Starts a persistent allgather of elements with gaps from memory that rank 1 frees: where it has others at the same
+// address the result is right, and where it has none the start fails on all ranks.
+void freed_started() {
+  constexpr int kCount = 15, kStep = 2, kFirst = 3;
+  Memory all(Where::device, 1000 * sizeof(int));
+  auto mine = std::make_unique<Memory>(Where::device, 100 * sizeof(int));
+  const void* const address = mine->at(0);
+  MPI_Datatype type;
+  MPI_Type_create_resized(MPI_INT, 0, kStep * sizeof(int), &type);
+  MPI_Type_commit(&type);
+  MPI_Request request = MPI_REQUEST_NULL;
+  GC_INIT(Allgather)
+  (mine->as<int>() + kFirst, kCount, type, all.at(4), kCount, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+  std::vector<int> values(1000);
+  for (int round = 0; round < 4; round++) {
+    if (g_rank == 1 && round == 2) {
+      mine.reset();
+      mine = std::make_unique<Memory>(Where::device, 100 * sizeof(int));
+    }
+    int same = mine->at(0) == address;
+    MPI_Allreduce(MPI_IN_PLACE, &same, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (!same) break;
+    for (int i = 0; i < 100; i++) values[static_cast<size_t>(i)] = 10000 * round + 100 * g_rank + i;
+    mine->write(values.data());
+    if (!checked(wait_for(MPI_Start(&request), request) == MPI_SUCCESS)) fail("start %d has failed", round);
+    all.read(values.data());
+    for (int i = 0; i < g_size * kCount; i++) {
+      const int right = 10000 * round + 100 * (i / kCount) + i % kCount * kStep + kFirst;
+      const int got = values[static_cast<size_t>(i + 1)];
+      if (!checked(got == right)) fail("start %d: element %d is %d, not %d", round, i, got, right);
+    }
+  }
+  if (g_rank == 1) mine.reset();
+  const int rc = wait_for(MPI_Start(&request), request);
+  expect_class(g_rank == 1 ? MPI_ERR_ARG : MPI_ERR_OTHER, rc, "a start of freed memory");
+  MPI_Type_free(&type);
+}
+
+// The same where the call goes through the host, as its operation is the program's.
+void freed_started_staged() {
+  MPI_Op op;
+  MPI_Op_create([](void*, void*, int*, MPI_Datatype*) {}, 1, &op);
+  Memory sums(Where::device, 100 * sizeof(int));
+  auto mine = std::make_unique<Memory>(Where::device, 100 * sizeof(int));
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  GC_INIT(Allreduce)(mine->at(4), sums.at(0), 10, MPI_INT, op, MPI_COMM_SELF, MPI_INFO_NULL, &request);
+  for (int round = 0; round < 2; round++)
+    if (!checked(wait_for(MPI_Start(&request), request) == MPI_SUCCESS)) fail("start %d has failed", round);
+  mine.reset();
+  expect_class(MPI_ERR_ARG, wait_for(MPI_Start(&request), request), "a start of freed memory");
+  MPI_Op_free(&op);
+}
+
+// The same of persistent messages: no other message fails.
+void freed_messages_started() {
+  constexpr int kFew = 10, kBytes = 100 * sizeof(int);
+  const int next = (g_rank + 1) % g_size, previous = (g_rank + g_size - 1) % g_size;
+  for (const bool sends : {true, false}) {
+    auto from = std::make_unique<Memory>(Where::device, kBytes), to = std::make_unique<Memory>(Where::device, kBytes);
+    MPI_Request pair[2];
+    MPI_Send_init(from->at(4), kFew, MPI_INT, next, 1, MPI_COMM_WORLD, &pair[0]);
+    MPI_Recv_init(to->at(8), kFew, MPI_INT, previous, 1, MPI_COMM_WORLD, &pair[1]);
+    std::vector<int> values(100);
+    for (int round = 0; round < 3; round++) {
+      for (int i = 0; i < 100; i++) values[static_cast<size_t>(i)] = 1000 * round + 100 * g_rank + i;
+      from->write(values.data());
+      if (!checked(MPI_Startall(2, pair) == MPI_SUCCESS && MPI_Waitall(2, pair, MPI_STATUSES_IGNORE) == MPI_SUCCESS))
+        fail("round %d has failed", round);
+      to->read(values.data());
+      for (int i = 0; i < kFew; i++) {
+        const int got = values[static_cast<size_t>(i + 2)], right = 1000 * round + 100 * previous + i + 1;
+        if (!checked(got == right)) fail("round %d: int %d is %d, not %d", round, i, got, right);
+      }
+    }
+    (sends ? from : to).reset();
+    MPI_Request other = MPI_REQUEST_NULL;
+    if (!sends) MPI_Isend(from->at(0), kFew, MPI_INT, next, 1, MPI_COMM_WORLD, &other);
+    expect_class(MPI_ERR_ARG, wait_for(MPI_Start(&pair[!sends]), pair[!sends]), sends ? "a send" : "a receive");
+    if (!sends) MPI_Wait(&other, MPI_STATUS_IGNORE);
+    for (MPI_Request& each : pair)
+      if (each != MPI_REQUEST_NULL) MPI_Request_free(&each);
+  }
+}
+
 // A rank that starts after the others have given up.
 void late_start() {
   Memory memory(Where::device, 100 * sizeof(int));
@@ -795,6 +880,9 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"killed_in_turn", killed_in_turn},
                              {"killed_in_pieces", killed_in_pieces},
                              {"late_start", late_start},
+                             {"freed_started", freed_started},
+                             {"freed_started_staged", freed_started_staged},
+                             {"freed_messages_started", freed_messages_started},
                              {"killed_started", killed_started},
                              {"across", across},
                              {"killed_across", killed_across},

@@ -148,6 +148,14 @@ check_refusals() {
   passed freed_messages
   grep -q "40 bytes at 0x[0-9a-f]* are needed, but the allocation ends after 21" "$log" ||
     wrong "freed_messages does not tell of an allocation that ends"
+  run "a start of MPI_Allgather_init: the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" \
+    freed_started
+  passed freed_started
+  grep -q "rank 1 (process [^)]*) gave up: .* is in no allocation" "$log" || wrong "freed_started is not told by others"
+  for fault in freed_started_staged freed_messages_started; do
+    run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" $fault
+    passed $fault
+  done
   run "0 failures" -np 2 "$program" null_buffer
   passed null_buffer
   for form in "" nonblocking; do

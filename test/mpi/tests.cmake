@@ -497,6 +497,8 @@ foreach(group mismatches resources lateness deaths teams refusals departures rep
 endforeach()
 gc_mpi_mutant(580 MUST_PRINT "signal 11" LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/faults freed_messages)
+gc_mpi_mutant(595 MUST_PRINT "signal 11" LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/faults freed_started)
 # Nobody had looked at a process before it ended.
 gc_mpi_mutant(530 MUST_PRINT "time limit" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --enable-recovery --timeout 15
   COMMAND test/mpi/faults killed_before_access)

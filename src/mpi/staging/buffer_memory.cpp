@@ -58,20 +58,25 @@ const gc_type_map* map_of(const gc_buffer& buffer, int block) {
   return buffer.block_maps ? buffer.block_maps[block] : nullptr;
 }
 
+// Returns the bytes of a block with those between them.
+Block spanned_block(const gc_buffer& buffer, int block, int n_blocks) {
+  const Block data = buffer.block_bytes ? block_of(buffer, block, n_blocks) : whole(buffer);
+  const gc_type_map* const map = map_of(buffer, block);
+  if (data.bytes == 0 || !map) return data;
+  const Span span = span_of(*map, data.bytes);
+  return {moved(data.address, span.low), span.bytes};
+}
+
+int blocks_of(const gc_buffer& buffer, int n_blocks) { return !buffer.given ? 0 : buffer.block_bytes ? n_blocks : 1; }
+
 // A buffer is host memory, or it is not.
 Status look_at_buffer(const gc_buffer& buffer, int n_blocks, Gaps gaps, BufferMemory* memory, bool* on_host) {
   bool seen = false;
-  const int n = !buffer.given ? 0 : buffer.block_bytes ? n_blocks : 1;
-  for (int i = 0; i < n; ++i) {
-    Block block = buffer.block_bytes ? block_of(buffer, i, n_blocks) : whole(buffer);
+  for (int i = 0; i < blocks_of(buffer, n_blocks); ++i) {
+    const Block block = spanned_block(buffer, i, n_blocks);
     if (block.bytes == 0) continue;
-    const gc_type_map* const map = map_of(buffer, i);
-    if (map) {
-      const Span span = span_of(*map, block.bytes);
-      block = {moved(block.address, span.low), span.bytes};
-    }
     bool host = false;
-    GC_TRY(look_at_block(block, map ? Gaps::between : gaps, memory, &host));
+    GC_TRY(look_at_block(block, map_of(buffer, i) ? Gaps::between : gaps, memory, &host));
     (host ? *on_host : seen) = true;
   }
   memory->seen |= seen;
@@ -117,6 +122,54 @@ bool KnownBuffer::is_still() const noexcept {
   if (!gpu::are_same(info, info_) && !gc_mutant(360)) return false;
   gpu::await_program_copies(address_, info);
   return true;
+}
+
+void RememberedMemory::remember(const gc_call& call, int n_ranks) {
+  pieces_.clear();
+  auto platform = gpu::platform();
+  if (!platform) return;
+  remember(**platform, call.send, call.sources ? call.n_destinations : n_ranks);
+  remember(**platform, call.recv, call.sources ? call.n_sources : n_ranks);
+}
+
+// Blocks of one allocation become one piece.
+void RememberedMemory::remember(gpu::Platform& platform, const gc_buffer& buffer, int n_blocks) {
+  for (int i = 0; i < blocks_of(buffer, n_blocks); ++i) {
+    const Block block = spanned_block(buffer, i, n_blocks);
+    if (block.bytes == 0) continue;
+    Piece* const last = pieces_.empty() ? nullptr : &pieces_.back();
+    const size_t end = last ? static_cast<size_t>(block.address - last->address) + block.bytes : 0;
+    if (last && last->info.bytes && block.address >= last->address && is_inside(last->info, last->address, end)) {
+      last->bytes = std::max(last->bytes, end);
+      continue;
+    }
+    const gpu::PointerInfo info = platform.classify(block.address);
+    if (info.kind != gpu::MemoryKind::host) pieces_.push_back({block.address, block.bytes, info});
+  }
+}
+
+Status RememberedMemory::check() {
+  if (pieces_.empty()) return {};
+  GC_TRY_AS(gpu::Platform * platform, gpu::platform());
+  for (Piece& piece : pieces_) {
+    if (gpu::are_same(platform->classify(piece.address), piece.info) || gc_mutant(595)) continue;
+    GC_TRY(renew(*platform, &piece));
+  }
+  return {};
+}
+
+Status RememberedMemory::renew(gpu::Platform& platform, Piece* piece) {
+  const gpu::PointerInfo info = platform.classify(piece->address);
+  GC_TRY(check_allocated(platform, info, piece->address, piece->bytes));
+  const bool in_one = info.kind != gpu::MemoryKind::device || is_inside(info, piece->address, piece->bytes);
+  if (info.kind != piece->info.kind || info.device != piece->info.device || !in_one)
+    return Status::error(
+        Code::invalid_argument,
+        "the buffer %p is in another kind of memory than when its request was made: make the request anew",
+        static_cast<const void*>(piece->address));
+  gpu::await_program_copies(piece->address, info);
+  piece->info = info;
+  return {};
 }
 
 gpu::Device* used_device() noexcept { return last_used.load(std::memory_order_relaxed); }

@@ -3,6 +3,7 @@
 // Thread safety: any thread.
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "abi/abi.h"
 #include "base/status.h"
@@ -36,6 +37,27 @@ class KnownBuffer {
   gpu::Platform* platform_ = nullptr;  // null: there is nothing to ask
   const uint8_t* address_ = nullptr;
   gpu::PointerInfo info_;
+};
+
+// Keeps what the device runtime has said of all memory of a call but host memory, for a call that is started again.
+class RememberedMemory {
+ public:
+  // Forgets what it has kept, and asks about each allocation of the call's buffers. REQUIRES: look_at_memory() was ok.
+  void remember(const gc_call& call, int n_ranks);
+  // Asks again. Memory that was allocated anew, at the same address and on the same device, is remembered instead.
+  // Errors: invalid_argument, where memory was freed or is of another kind now.
+  Status check();
+
+ private:
+  struct Piece {
+    const uint8_t* address;
+    size_t bytes;  // from there on, in one allocation
+    gpu::PointerInfo info;
+  };
+  void remember(gpu::Platform& platform, const gc_buffer& buffer, int n_blocks);
+  static Status renew(gpu::Platform& platform, Piece* piece);
+
+  std::vector<Piece> pieces_;
 };
 
 // A device that this process has had memory of in a call; null: none yet.

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "call_form.h"
 #include "mpi_test.h"
 
 namespace {
@@ -99,6 +100,48 @@ void roots() {
   expect_error(MPI_Reduce_scatter(memory.at(0), other.at(0), sizes[g_rank == 1], MPI_INT, MPI_SUM, MPI_COMM_WORLD),
                "a reduce_scatter with different counts");
   expect_right(memory, "after that");
+}
+
+// Calls every collective that moves data so that rank 1 sends `mine` ints to itself where it receives 4, and receives
+// from others what they send. Returns the classes of the errors, in one order.
+std::vector<int> send_to_self(Form form, int mine, Memory& from, Memory& to) {
+  const auto n = static_cast<size_t>(g_size);
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  const int one = g_rank == 1 ? mine : 4;
+  void *const send = from.at(0), *const recv = to.at(0);
+  std::vector<int> counts(n, 4), own = counts, places(n), byte_places(n);
+  own[1] = g_rank == 1 ? mine : 4;
+  for (size_t r = 0; r < n; ++r) places[r] = 9 * static_cast<int>(r);
+  for (size_t r = 0; r < n; ++r) byte_places[r] = 36 * static_cast<int>(r);
+  const std::vector<MPI_Datatype> types(n, MPI_INT);
+  const int *const c = counts.data(), *const o = own.data(), *const p = places.data(), *const b = byte_places.data();
+  MPI_Request request = MPI_REQUEST_NULL;
+  std::vector<int> codes;
+  codes.push_back(GC_CALL_IN_FORM(form, comm, Allgather, allgather, send, one, MPI_INT, recv, 4, MPI_INT));
+  codes.push_back(GC_CALL_IN_FORM(form, comm, Allgatherv, allgatherv, send, one, MPI_INT, recv, c, p, MPI_INT));
+  codes.push_back(GC_CALL_IN_FORM(form, comm, Alltoall, alltoall, send, one, MPI_INT, recv, 4, MPI_INT));
+  codes.push_back(GC_CALL_IN_FORM(form, comm, Alltoallv, alltoallv, send, o, p, MPI_INT, recv, c, p, MPI_INT));
+  codes.push_back(
+      GC_CALL_IN_FORM(form, comm, Alltoallw, alltoallw, send, o, b, types.data(), recv, c, b, types.data()));
+  codes.push_back(GC_CALL_IN_FORM(form, comm, Gather, gather, send, one, MPI_INT, recv, 4, MPI_INT, 1));
+  codes.push_back(GC_CALL_IN_FORM(form, comm, Gatherv, gatherv, send, one, MPI_INT, recv, c, p, MPI_INT, 1));
+  codes.push_back(GC_CALL_IN_FORM(form, comm, Scatter, scatter, send, one, MPI_INT, recv, 4, MPI_INT, 1));
+  codes.push_back(GC_CALL_IN_FORM(form, comm, Scatterv, scatterv, send, o, p, MPI_INT, recv, 4, MPI_INT, 1));
+  return codes;
+}
+
+// A rank that sends more or less to itself than it receives: all ranks hear of it, at once, and can go on. Open MPI
+// finds that by itself in alltoalls, and does not tell the others, unless its parameter mpi_param_check is 0.
+void own_lengths() {
+  Memory memory(Where::device, 1000 * sizeof(int)), other(Where::device, 1000 * sizeof(int));
+  for (const Form form : kForms) {
+    for (const int mine : {7, 4, 3}) {
+      const int wrong = mine > 4 ? MPI_ERR_TRUNCATE : MPI_ERR_ARG, others = MPI_ERR_OTHER;
+      for (const int code : send_to_self(form, mine, memory, other))
+        expect_class(mine == 4 ? MPI_SUCCESS : g_rank == 1 ? wrong : others, code, name_of(form));
+      expect_right(memory, "after");
+    }
+  }
 }
 
 // A rank whose count is more than its allocation holds: all ranks hear of it, at once.
@@ -880,6 +923,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"killed_in_turn", killed_in_turn},
                              {"killed_in_pieces", killed_in_pieces},
                              {"late_start", late_start},
+                             {"own_lengths", own_lengths},
                              {"freed_started", freed_started},
                              {"freed_started_staged", freed_started_staged},
                              {"freed_messages_started", freed_messages_started},

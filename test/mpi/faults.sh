@@ -156,6 +156,13 @@ check_refusals() {
     run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" $fault
     passed $fault
   done
+  run "rank 1 (process [^)]*) has refused MPI_Allgather on .* for its arguments" \
+    -np 3 --mca mpi_param_check 0 "$program" own_lengths
+  passed own_lengths
+  for function in Iallgatherv Alltoall Ialltoallv Alltoallw_init Gather Igatherv Scatter_init Scatterv; do
+    grep -q "MPI_$function: rank 1 sends 28 bytes to itself, but receives 16: make counts" "$log" ||
+      wrong "rank 1 does not tell what disagrees in MPI_$function"
+  done
   run "0 failures" -np 2 "$program" null_buffer
   passed null_buffer
   for form in "" nonblocking; do

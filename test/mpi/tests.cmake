@@ -497,6 +497,9 @@ foreach(group mismatches resources lateness deaths teams refusals departures rep
 endforeach()
 gc_mpi_mutant(580 MUST_PRINT "signal 11" LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/faults freed_messages)
+# The others wait in Open MPI.
+gc_mpi_mutant(596 MUST_PRINT "time limit" LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} --timeout 15
+  COMMAND test/mpi/faults own_lengths)
 gc_mpi_mutant(595 MUST_PRINT "signal 11" LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/faults freed_started)
 # Nobody had looked at a process before it ended.

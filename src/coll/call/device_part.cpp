@@ -1,5 +1,6 @@
 #include "coll/call/device_part.h"
 
+#include "base/mutant.h"
 #include "base/observe/causes.h"
 #include "coll/call/moves.h"
 #include "coll/call/operands.h"
@@ -27,7 +28,7 @@ Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual,
   part->device = memory.device;
   part->has_device_memory = memory.seen;
   part->has_host_memory = on_host;
-  part->lacks_memory = memory.lacks_memory;
+  part->is_wrong = memory.lacks_memory;
   part->queue.results_on_host = memory.results_on_host;
   GC_TRY(std::move(looked));
   if (has_all(call, n_ranks)) return {};
@@ -37,7 +38,10 @@ Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual,
   gc_call packed = call;
   if (on_host || Packing::has_gaps(call)) GC_TRY(part->packing.pack(&packed, context));
   if (packed.combines) return add_operands(packed, context);
-  return packed.reduces && !packed.sources ? add_reductions(packed, context) : add_moves(packed, context);
+  if (packed.reduces && !packed.sources) return add_reductions(packed, context);
+  Status moves = add_moves(packed, context);
+  part->is_wrong = (moves.code() == Code::truncated || moves.code() == Code::invalid_argument) && !gc_mutant(596);
+  return moves;
 }
 
 }  // namespace gpucoll::coll

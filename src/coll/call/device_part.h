@@ -17,12 +17,12 @@ namespace gpucoll::coll {
 struct DevicePart {
   gpu::Device* device = nullptr;
   bool has_device_memory = false, has_host_memory = false;  // neither: no bytes
-  bool lacks_memory = false;                                // some of its bytes are in no allocation
-  core::TaskQueue queue;                                    // on no stream yet
+  bool is_wrong = false;  // its own arguments disagree, or some of its bytes are in no allocation
+  core::TaskQueue queue;  // on no stream yet
   Packing packing;
   void clear() {  // keeps the room
     device = nullptr;
-    has_device_memory = has_host_memory = lacks_memory = false;
+    has_device_memory = has_host_memory = is_wrong = false;
     queue.clear();
     packing.clear();
   }
@@ -31,7 +31,8 @@ struct DevicePart {
 // Makes this rank's part of `call`; on `usual` (null: one that it has used, or the thread's own) where it has no bytes
 // on any. `scratch` is the call's until it is done. Errors, after which the call must go through the host: not all of
 // the buffers' device memory is of one device, the operation has no kernel, a buffer is misaligned, no memory for
-// scratch. Where a buffer lacks_memory, the host could not copy it either.
+// scratch. A part that is_wrong must not go there: the other ranks
+// would wait for this one.
 Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part);
 
 }  // namespace gpucoll::coll

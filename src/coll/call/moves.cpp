@@ -20,7 +20,7 @@ class MoveMaker {
   core::SendRecvTask message(const Block& block) const;
   void send(int peer, const Block& block);
   void receive(int peer, const Block& block);
-  static Status check_own(const Block& from, const Block& to);
+  Status check_own(size_t sent_bytes, size_t received_bytes) const;
   Status own(const Block& from, const Block& to);
   void broadcast();
   Status all_gather();
@@ -70,15 +70,17 @@ core::SendRecvTask MoveMaker::message(const Block& block) const {
   return {context_.device.kernel_address(block.address), block.bytes, nullptr, all_to_all};
 }
 
-Status MoveMaker::check_own(const Block& from, const Block& to) {
-  if (from.bytes == to.bytes) return {};
-  return Status::error(Code::invalid_argument, "this rank sends %zu bytes to itself, but receives %zu", from.bytes,
-                       to.bytes);
+// Compares what this rank sends to itself, in functions of equal blocks to each rank, with what it receives from there.
+Status MoveMaker::check_own(size_t sent_bytes, size_t received_bytes) const {
+  if (sent_bytes == received_bytes) return {};
+  return Status::error(sent_bytes > received_bytes ? Code::truncated : Code::invalid_argument,
+                       "rank %d sends %zu bytes to itself, but receives %zu: make counts and types of both equal",
+                       rank_, sent_bytes, received_bytes);
 }
 
 // From this rank to itself.
 Status MoveMaker::own(const Block& from, const Block& to) {
-  GC_TRY(check_own(from, to));
+  GC_TRY(check_own(from.bytes, to.bytes));
   send(rank_, from);
   receive(rank_, to);
   return {};
@@ -91,9 +93,7 @@ void MoveMaker::broadcast() {
 
 Status MoveMaker::all_gather() {
   const Block mine = call_.send.given ? whole(call_.send) : received(rank_);
-  if (mine.bytes != received(rank_).bytes)
-    return Status::error(Code::invalid_argument, "this rank sends %zu bytes, but receives %zu from each", mine.bytes,
-                         received(rank_).bytes);
+  GC_TRY(check_own(mine.bytes, received(rank_).bytes));
   add_move(Function::all_gather, mine, call_.recv.address, mine.bytes);
   return {};
 }
@@ -146,21 +146,21 @@ Status MoveMaker::all_to_all_equal() {
     call_.send = call_.recv;
     call_.send.address = aside;
   }
-  GC_TRY(check_own(sent(rank_), received(rank_)));
+  GC_TRY(check_own(sent(rank_).bytes, received(rank_).bytes));
   add_move(Function::all_to_all, whole(call_.send), call_.recv.address, sent(rank_).bytes);
   return {};
 }
 
 Status MoveMaker::gather_equal() {
   const Block mine = call_.send.given ? whole(call_.send) : received(rank_);
-  if (at_root()) GC_TRY(check_own(mine, received(rank_)));
+  if (at_root()) GC_TRY(check_own(mine.bytes, received(rank_).bytes));
   add_move(Function::gather, mine, at_root() ? call_.recv.address : nullptr, mine.bytes);
   return {};
 }
 
 Status MoveMaker::scatter_equal() {
   const Block mine = call_.recv.given ? whole(call_.recv) : sent(rank_);
-  if (at_root()) GC_TRY(check_own(sent(rank_), mine));
+  if (at_root()) GC_TRY(check_own(sent(rank_).bytes, mine.bytes));
   add_move(Function::scatter, at_root() ? whole(call_.send) : Block{nullptr, 0}, mine.address, mine.bytes);
   return {};
 }
@@ -198,9 +198,7 @@ Status MoveMaker::check_self_edges() const {
     if (call_.destinations[out] != rank_) continue;
     while (in < call_.n_sources && call_.sources[in] != rank_) ++in;
     const size_t sends = to_neighbor(out).bytes, receives = in < call_.n_sources ? received(in).bytes : 0;
-    if (sends != receives)
-      return Status::error(Code::invalid_argument, "this rank sends %zu bytes to itself, but receives %zu", sends,
-                           receives);
+    GC_TRY(check_own(sends, receives));
     ++in;
   }
   return {};
@@ -216,7 +214,7 @@ Status MoveMaker::neighbors() {
 // Behind what is packed, before what is unpacked.
 Status MoveMaker::alone() {
   const Block from = sent(rank_), to = received(rank_);
-  GC_TRY(check_own(from, to));
+  GC_TRY(check_own(from.bytes, to.bytes));
   add_copy(context_.queue, &context_.queue.spread, context_.device.kernel_address(to.address),
            context_.device.kernel_address(from.address), from.bytes);
   return {};

@@ -9,8 +9,8 @@
 
 namespace gpucoll::coll {
 
-// Adds the tasks of a call on memory that kernels see. Errors: this rank sends other bytes to itself than it receives,
-// no memory for scratch.
+// Adds the tasks of a call on memory that kernels see. Errors: truncated or invalid_argument, where this rank
+// sends more or less to itself than it receives; no memory for scratch.
 Status add_moves(const gc_call& call, const CallContext& context);
 
 }  // namespace gpucoll::coll

@@ -56,7 +56,7 @@ Result<bool> MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
     return false;
   }
   Status status = make_part(call, description_.rank, description_.size, usual_, made->scratch, &made->part);
-  if (made->part.lacks_memory) return status;
+  if (made->part.is_wrong) return status;
   if (!status) tell_staged(function_name(call.function), status);
   made->pairs_with_gaps = reduces_pairs_with_gaps(call);
   made->has_run_so = false;

@@ -64,7 +64,7 @@ class MpiRuntime {
   // Returns the lines by which the ranks made the runtime communicator.
   const std::vector<gc_board_line>& bound() const noexcept { return bound_; }
 
-  // Makes this rank's part of a call, and returns whether it can run on its device. Errors: a buffer lacks memory, so
+  // Makes this rank's part of a call, and returns whether it can run on its device. Errors: the part is_wrong, so
   // that the host could not run the call either.
   Result<bool> plan(const gc_call& call, DeviceCall* made);
   // Returns whether all calls go through the host from now on.

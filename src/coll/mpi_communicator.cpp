@@ -250,6 +250,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::execute(const gc_call& call, bo
 Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call, DeviceCall* kept) {
   call_ = kept ? kept : &made_;
   call_->place = {call.order, ++orders[call.order].sequence, call.function};
+  if (call.order == GC_ORDER_BLOCKING) call_->place.begun_before = orders[GC_ORDER_NONBLOCKING].sequence;
   GC_TRY(matcher_.usable());
   Status refusal;
   auto on_device = contained([&] { return enter(call, &refusal); });

@@ -400,6 +400,19 @@ void functions() {
   expect_error(reduce(memory, 4), "the allreduce after that");
 }
 
+// A rank that makes a call in another form than the others.
+void forms() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  expect_right(memory, "before");
+  for (const bool nonblocking : {true, false}) {
+    g_nonblocking = nonblocking;
+    expect_right(memory, "all in one form");
+  }
+  g_nonblocking = g_rank == 1;
+  expect_error(reduce(memory, 4), "an allreduce in two forms");
+  expect_error(reduce(memory, 4), "the allreduce after that");
+}
+
 // Lets rank 1 wait until all others have come here.
 void meet_rank_1(int tag) {
   if (g_rank != 1) MPI_Send(nullptr, 0, MPI_BYTE, 1, tag, MPI_COMM_WORLD);
@@ -924,6 +937,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"killed_in_pieces", killed_in_pieces},
                              {"late_start", late_start},
                              {"own_lengths", own_lengths},
+                             {"forms", forms},
                              {"freed_started", freed_started},
                              {"freed_started_staged", freed_started_staged},
                              {"freed_messages_started", freed_messages_started},

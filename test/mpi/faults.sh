@@ -54,6 +54,13 @@ check_mismatches() {
     wrong "different counts of a reduce_scatter are not told"
   run "rank 0 calls MPI_Allreduce, but rank 1 (process [^)]*) calls MPI_Allgather" -np 3 "$program" functions
   passed functions
+  for devices in 1 3; do
+    [[ $devices == 1 ]] && share_devices 1
+    run "on MPI_COMM_WORLD rank 0 calls MPI_Allreduce, but rank 1 (process [^)]*) calls MPI_Iallreduce: a blocking" \
+      -np 3 "$program" forms
+    passed "forms on $devices devices"
+    own_devices
+  done
   run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts nonblocking
   passed "nonblocking counts"
   run "rank 0 calls MPI_Iallreduce, but rank 1 (process [^)]*) calls MPI_Iallgather" \

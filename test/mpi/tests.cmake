@@ -497,6 +497,8 @@ foreach(group mismatches resources lateness deaths teams refusals departures rep
 endforeach()
 gc_mpi_mutant(580 MUST_PRINT "signal 11" LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/faults freed_messages)
+gc_mpi_mutant(597 MUST_PRINT "time limit" LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} --timeout 15
+  COMMAND test/mpi/faults forms)
 # The others wait in Open MPI.
 gc_mpi_mutant(596 MUST_PRINT "time limit" LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} --timeout 15
   COMMAND test/mpi/faults own_lengths)

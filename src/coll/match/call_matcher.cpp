@@ -296,9 +296,32 @@ Status CallMatcher::still_comes(Wait& wait) const {
   return {};
 }
 
+// All ranks begin a communicator's calls in one order, so none can have begun a nonblocking one behind those of this
+// rank before it comes to the blocking one. Only one with device memory tells so: Open MPI begins calls by itself, on
+// host memory, while it makes progress (MPI_Comm_idup). A rank on another node may have come, and not have told.
+Status CallMatcher::check_form(int rank, const CallId& place) const {
+  if (place.begun_before == CallId::kNoCount || remote(rank) || gc_mutant(597)) return {};
+  const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board().find(key_);
+  if (!entry) return {};
+  const uint64_t next = place.begun_before + 1;
+  // In this order: what it did before the first is seen by the second.
+  const uint64_t begun =
+      __atomic_load_n(&entry->orders[GC_ORDER_NONBLOCKING].lines[next % GC_BOARD_LINES].arrival, __ATOMIC_ACQUIRE);
+  const uint64_t come =
+      __atomic_load_n(&entry->orders[place.order].lines[place.number % GC_BOARD_LINES].arrival, __ATOMIC_ACQUIRE);
+  if (gc_arrival_number(begun) != next || gc_arrival_kind(begun) != GC_KIND_DEVICE) return {};
+  if (gc_arrival_number(come) >= place.number || __atomic_load_n(&entry->left, __ATOMIC_ACQUIRE)) return {};
+  return Status::error(
+      Code::invalid_usage,
+      "on %s rank %d calls %s, but %s calls %s: a blocking collective does not match a nonblocking one",
+      description_.name, description_.rank, name_of(place), rank_name(rank).c_str(),
+      name_of({GC_ORDER_NONBLOCKING, next, gc_arrival_function(begun)}));
+}
+
 Status CallMatcher::look_around(Wait& wait) const {
   GC_TRY(still_comes(wait));
   if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
+  GC_TRY(check_form(wait.rank, wait.place));
   report(wait);
   return in_time(wait.start, nanoseconds(0), [&] {
     return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in %s on %s: %s has not come",

@@ -32,6 +32,9 @@ struct CallId {
   uint32_t order;     // GC_ORDER_*
   uint64_t number;    // 1, 2, ...
   uint32_t function;  // GC_FUNCTION_*
+  // Of a blocking one: how many nonblocking ones this rank has begun before it; kNoCount: not known.
+  uint64_t begun_before = kNoCount;
+  static constexpr uint64_t kNoCount = ~uint64_t{0};
 };
 // Stands for a start of a persistent collective, which has the number of its making. Used as a place only in messages.
 inline constexpr uint32_t kStarts = GC_ORDERS;
@@ -90,7 +93,8 @@ class CallMatcher {
   // Returns what keeps wait.rank from ever coming, or this one from waiting: that rank is dead, or had ended MPI
   // already when the same Wait was asked before, or `runtime` has failed.
   Status still_comes(Wait& wait) const;
-  // Returns what still_comes() does, or that wait.rank does not come in time. Warns once where it takes long.
+  // Returns what still_comes() does, or that wait.rank has begun a nonblocking call instead of this blocking one, or
+  // does not come in time. Warns once where it takes long.
   Status look_around(Wait& wait) const;
   // Tells the others whom this rank has edges with, before it first publishes in GC_ORDER_NEIGHBORS, and begins its
   // component. Errors: unsupported, where there are too many ranks.
@@ -234,6 +238,7 @@ class CallMatcher {
   bool is_ready(int rank, const CallId& place) const noexcept;
   // Returns the kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const CallId& place) const;
+  Status check_form(int rank, const CallId& place) const;
   Status failure_of(int rank) const;
   Status stopped(std::chrono::steady_clock::time_point since) const;
   std::string self() const {

@@ -3,6 +3,7 @@
 // argument `nonblocking` has the collectives called so, and waited for.
 #include <dirent.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -142,6 +143,38 @@ void own_lengths() {
       expect_right(memory, "after");
     }
   }
+}
+
+// Returns how much address space this process has.
+rlim_t address_space() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Too many elements with gaps for the list of them that a call through the host needs: its operation is the program's.
+void no_list() {
+  constexpr int kElements = 1 << 21;
+  Memory memory(Where::device, 2 * size_t{kElements});
+  MPI_Datatype type;
+  MPI_Type_create_resized(MPI_CHAR, 0, 2, &type);
+  MPI_Type_commit(&type);
+  MPI_Op op;
+  MPI_Op_create([](void*, void*, int*, MPI_Datatype*) {}, 1, &op);
+  const auto reduce_some = [&](int count) {
+    return MPI_Allreduce(MPI_IN_PLACE, memory.at(0), count, type, op, MPI_COMM_WORLD);
+  };
+  if (!checked(reduce_some(100) == MPI_SUCCESS)) fail("a call with some elements has failed");
+  rlimit before;
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit little = {address_space() + (40 << 20), before.rlim_max};
+  setrlimit(RLIMIT_AS, &little);
+  expect_class(MPI_ERR_NO_MEM, reduce_some(kElements), "a call with many elements");
+  setrlimit(RLIMIT_AS, &before);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (!checked(reduce_some(101) == MPI_SUCCESS)) fail("a call with some elements has failed afterwards");
+  MPI_Op_free(&op);
+  MPI_Type_free(&type);
 }
 
 // A rank whose count is more than its allocation holds: all ranks hear of it, at once.
@@ -938,6 +971,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"late_start", late_start},
                              {"own_lengths", own_lengths},
                              {"forms", forms},
+                             {"no_list", no_list},
                              {"freed_started", freed_started},
                              {"freed_started_staged", freed_started_staged},
                              {"freed_messages_started", freed_messages_started},

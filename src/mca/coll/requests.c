@@ -2,6 +2,8 @@
 
 #include <stdatomic.h>
 
+#include "mca/common/outer_requests.h"
+
 static opal_mutex_t list_lock = OPAL_MUTEX_STATIC_INIT;
 static gcm_request *under_way, **under_way_end = &under_way;
 static atomic_int n_under_way; /* as a look without the lock */
@@ -265,7 +267,10 @@ OBJ_CLASS_INSTANCE(gcm_request, ompi_coll_base_nbc_request_t, request_construct,
 
 gcm_request *gcm_request_new(gcm_module *module, bool persistent) {
   gcm_request *r = OBJ_NEW(gcm_request);
-  if (r == NULL) return NULL;
+  if (r == NULL) {
+    gcm_log_no_request();
+    return NULL;
+  }
   OMPI_REQUEST_INIT(&r->super.super, persistent);
   r->super.super.req_mpi_object.comm = module->communicator;
   r->module = module;
@@ -273,6 +278,7 @@ gcm_request *gcm_request_new(gcm_module *module, bool persistent) {
 }
 
 int gcm_request_without_memory(gcm_request *r) {
+  gcm_log_no_request();
   OBJ_RELEASE(r);
   return MPI_ERR_NO_MEM;
 }

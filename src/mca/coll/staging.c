@@ -17,6 +17,17 @@ typedef struct run_list {
   size_t count, room;
 } run_list;
 
+static int say_no_list(size_t bytes) {
+  char line[256], amount[40] = "memory";
+  if (bytes > 0) snprintf(amount, sizeof amount, "%zu bytes of memory", bytes);
+  snprintf(line, sizeof line,
+           "this rank has no %s left to list where the data of a device buffer lie, which goes through the host: pass "
+           "fewer elements, or types whose data lie together",
+           amount);
+  gcm_abi->log(-1, line);
+  return MPI_ERR_NO_MEM;
+}
+
 static int append(run_list *list, ptrdiff_t offset, size_t bytes) {
   if (list->count > 0) {
     gc_runs *last = &list->runs[list->count - 1];
@@ -28,7 +39,7 @@ static int append(run_list *list, ptrdiff_t offset, size_t bytes) {
   if (list->count == list->room) {
     const size_t room = list->room == 0 ? 1 : 2 * list->room;
     gc_runs *more = realloc(list->runs, room * sizeof *more);
-    if (more == NULL) return MPI_ERR_NO_MEM;
+    if (more == NULL) return say_no_list(room * sizeof *more);
     list->runs = more;
     list->room = room;
   }
@@ -39,7 +50,7 @@ static int append(run_list *list, ptrdiff_t offset, size_t bytes) {
 /* `count` elements of a type with gaps. */
 static int append_elements(run_list *list, ptrdiff_t offset, size_t count, gcm_type *type) {
   const gc_type_map *map = gcm_type_map(type);
-  int rc = map == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+  int rc = map == NULL ? say_no_list(0) : MPI_SUCCESS;
   for (size_t e = 0; e < count && rc == MPI_SUCCESS; e++, offset += map->extent) {
     for (size_t i = 0; i < map->n_runs && rc == MPI_SUCCESS; i++) {
       const gc_runs *runs = &map->runs[i];

@@ -231,6 +231,13 @@ endif
 check_PROGRAMS += test/unit/core/quiescence_test
 test_unit_core_quiescence_test_SOURCES = test/unit/core/quiescence_test.cpp test/unit/in_flight.h
 test_unit_core_quiescence_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+if TSAN_VARIANTS
+check_PROGRAMS += test/unit/core/quiescence_test_tsan
+test_unit_core_quiescence_test_tsan_SOURCES = $(test_unit_core_quiescence_test_SOURCES)
+test_unit_core_quiescence_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_core_quiescence_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_core_quiescence_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
+endif
 check_PROGRAMS += test/unit/core/send_order_test
 test_unit_core_send_order_test_SOURCES = test/unit/core/send_order_test.cpp
 test_unit_core_send_order_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)

@@ -2,6 +2,7 @@
 GC_CORE_SOURCES += \
 	src/core/progress/device_watch.cpp \
 	src/core/progress/device_watch.h \
+	src/core/progress/launch_gate.h \
 	src/core/progress/proxy.cpp \
 	src/core/progress/proxy.h \
 	src/core/progress/quiescence.h \

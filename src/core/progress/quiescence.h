@@ -10,11 +10,11 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <utility>
 #include <vector>
 
 #include "base/mutant.h"
+#include "core/progress/launch_gate.h"
 
 namespace gpucoll::core {
 
@@ -43,8 +43,8 @@ class Quiescence {
     std::lock_guard lock(mutex_);
     std::erase(all_, work);
   }
-  // Returns a lock to hold while something is launched, until in_flight() counts it.
-  std::shared_lock<std::shared_mutex> launching() { return std::shared_lock(gate_); }
+  // Returns a pass to hold while something is launched, until in_flight() counts it.
+  LaunchGate::Pass launching() { return LaunchGate::Pass(gate_); }
   // Calls body() while nothing is in flight. Returns false at once where something does.
   template <class Body>
   bool run_if_idle(const Body& body) {
@@ -96,8 +96,8 @@ class Quiescence {
  private:
   template <class Keeps, class Body>
   bool run_unless(const Keeps& keeps, const Body& body) {
-    const std::unique_lock gate(gate_, std::try_to_lock);
-    if (!gate.owns_lock()) return false;
+    const LaunchGate::Closing closed(gate_);
+    if (!closed) return false;
     {
       std::lock_guard lock(mutex_);
       for (const InFlight* work : all_)
@@ -112,7 +112,7 @@ class Quiescence {
     kept.swap(kept_);
   }
 
-  std::shared_mutex gate_;
+  LaunchGate gate_;
   std::mutex mutex_;
   std::vector<const InFlight*> all_;
   std::vector<std::shared_ptr<void>> kept_;

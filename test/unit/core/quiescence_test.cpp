@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <thread>
+#include <vector>
 
 #include "../in_flight.h"
 
@@ -51,6 +52,56 @@ TEST(Quiescence, NoneBeginsMeanwhile) {
   }));
   launcher.join();
   EXPECT_TRUE(launched);
+}
+
+TEST(Quiescence, LaunchesMeetNothingThatWaitsForThem) {
+  constexpr int kThreads = 2, kRounds = 5000;
+  Quiescence quiescence;
+  std::atomic<int> inside{0}, met{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRounds; ++i) {
+        const auto launching = quiescence.launching();
+        ++inside;
+        --inside;
+      }
+    });
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRounds; ++i)
+        quiescence.run_if_idle([&] {
+          for (int look = 0; look < 10; ++look) met += inside;
+        });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(met, 0);
+  EXPECT_TRUE(quiescence.run_if_idle([] {}));
+}
+
+// For ThreadSanitizer: nothing but the quiescence orders the two threads.
+TEST(Quiescence, EachSideSeesWhatTheOtherWrote) {
+  constexpr int kRounds = 100;
+  Quiescence quiescence;
+  int word = 0;
+  std::atomic<int> turn{0};
+  const auto await = [&](int whose) {
+    while (turn.load(std::memory_order_relaxed) != whose) std::this_thread::yield();
+  };
+  const auto end = [&] { turn.fetch_add(1, std::memory_order_relaxed); };
+  std::thread launches([&] {
+    for (int i = 0; i < kRounds; ++i, end()) {
+      await(2 * i);
+      const auto launching = quiescence.launching();
+      ++word;
+    }
+  });
+  for (int i = 0; i < kRounds; ++i, end()) {
+    await(2 * i + 1);
+    while (!quiescence.run_if_idle([&] { ++word; })) std::this_thread::yield();
+  }
+  launches.join();
+  EXPECT_EQ(word, 2 * kRounds);
 }
 
 std::shared_ptr<void> counts_in(int* gone) {

@@ -158,7 +158,7 @@ CommProperties Communicator::plain_shape() const {
   shape.network = over_network();
   shape.one_shot_bytes = capabilities_.one_shot_bytes;
   shape.all_pairs_bytes = capabilities_.all_pairs_bytes;
-  shape.exchange_bytes = exchange_memory_ ? param_or(params().exchange_bytes, kMostExchangedBytes) : 0;
+  shape.exchange_bytes = exchange_memory_ ? most_exchanged_bytes(size(), nodes().size()) : 0;
   shape.zero_copy_bytes = capabilities_.zero_copy_bytes;
   shape.copies = capabilities_.copies;
   shape.table = capabilities_.table;
@@ -189,8 +189,7 @@ Status Communicator::make_launcher() {
     GC_TRY_AS(tables_, DeviceTables::create(device_, options));
   }
   if (!resident_) resident_.emplace(words()->doorbell, linger_bound(device_));
-  const bool one_a_node = size() > 1 && nodes().size() == size();
-  if (one_a_node && size() <= kMostExchanging && !exchange_memory_) {
+  if (most_exchanged_bytes(size(), nodes().size()) && !exchange_memory_) {
     GC_TRY_AS(void* const memory, device_.allocate(exchange_memory_bytes(size())));
     exchange_memory_ = static_cast<uint8_t*>(memory);
   }

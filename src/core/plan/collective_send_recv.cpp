@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "base/params.h"
 #include "core/plan/tuning_file.h"
 
@@ -66,7 +67,8 @@ void add_exchange(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask&
   const uint64_t bytes = bytes_of(task);
   for (int i = 1; i < n_ranks; ++i) {
     const int next = (rank + i) % n_ranks, previous = (rank + n_ranks - i) % n_ranks;
-    const int place = previous < rank ? previous : previous - 1;  // in the order of the ranks, without the own
+    // In the order of the ranks, without the own.
+    const int place = gc_mutant(598) ? i - 1 : previous < rank ? previous : previous - 1;
     queue->add_send(next, {own, bytes, task.stream});
     queue->add_recv(previous, {operands + static_cast<uint64_t>(place) * kMostExchangedBytes, bytes, task.stream});
   }
@@ -112,6 +114,11 @@ bool goes_as_messages(Function function, uint64_t bytes, const CommProperties& s
   const uint64_t least = least_copied_collective(function, shape);
   if (!least || bytes < least) return false;
   return params().algorithm == kAlgorithmAuto && params().protocol == kProtocolAuto;  // else kernels are wanted
+}
+
+uint64_t most_exchanged_bytes(int n_ranks, int n_nodes) {
+  const bool can = n_ranks > 1 && n_nodes == n_ranks && n_ranks <= kMostExchanging;
+  return can ? param_or(params().exchange_bytes, kMostExchangedBytes) : 0;
 }
 
 bool reduces_by_exchange(const CollectiveTask& task, const CommProperties& shape) {

@@ -25,6 +25,9 @@ inline constexpr uint64_t kMostExchangedBytes = 4096;
 constexpr uint64_t exchange_memory_bytes(int n_ranks) {
   return kMostExchanges * kMostExchangedBytes * static_cast<uint64_t>(n_ranks);
 }
+// Returns up to how many bytes allreduces are exchanged between ranks that are on so many nodes; 0: none ever is, and
+// there is no need of memory.
+uint64_t most_exchanged_bytes(int n_ranks, int n_nodes);
 bool reduces_by_exchange(const CollectiveTask& task, const CommProperties& shape);
 
 // Takes such collectives out of the queue and appends messages in their place, and reductions of what they bring. Does

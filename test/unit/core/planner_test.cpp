@@ -986,6 +986,20 @@ TEST(CollectiveMessages, SmallAllReducesAreExchanged) {
   }
 }
 
+// Without exchanges there is no memory for them.
+TEST(CollectiveMessages, ParametersSayHowLongExchangesAre) {
+  EXPECT_EQ(most_exchanged_bytes(2, 2), kMostExchangedBytes);
+  EXPECT_EQ(most_exchanged_bytes(kMostExchanging, kMostExchanging), kMostExchangedBytes);
+  EXPECT_EQ(most_exchanged_bytes(kMostExchanging + 1, kMostExchanging + 1), 0u);
+  EXPECT_EQ(most_exchanged_bytes(3, 2), 0u);
+  EXPECT_EQ(most_exchanged_bytes(1, 1), 0u);
+  set_param("exchange_bytes", "100", "test").ignore();
+  EXPECT_EQ(most_exchanged_bytes(2, 2), 100u);
+  set_param("exchange_bytes", "off", "test").ignore();
+  EXPECT_EQ(most_exchanged_bytes(2, 2), 0u);
+  set_param("exchange_bytes", "auto", "test").ignore();
+}
+
 // Blocks between pairs of ranks: small ones stay collectives where there is a mesh, else all ranks make the same
 // messages of them.
 TEST(CollectiveMessages, ExchangesAreMessagesWhereNoOneShotTakesThem) {

@@ -37,7 +37,7 @@ gc_mutant(126 MUST_PRINT "FAILED.*AGroupWithFewThreadsSaysWhatToRaise" LABELS ap
   COMMAND test/api/meeting_test --gtest_filter=Meeting.AGroupWithFewThreadsSaysWhatToRaise)
 gc_test(api.comm.shm LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=shm COMMAND test/api/comm_test)
 gc_test(api.comm.tcp LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp
-  COMMAND test/api/comm_test --gtest_filter=-*CostLittleEach)  # sockets cost descriptors
+  COMMAND test/api/comm_test --gtest_filter=-*CostLittleEach)  # sockets cost descriptors, and half a minute
 gc_test(api.comm.16_channels LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=off
   COMMAND test/api/comm_test)
 gc_test(api.communicators_of_mpi LABELS api plain ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)

@@ -45,7 +45,8 @@ void sum(MPI_Datatype type, int count, Form form, bool in_place) {
   const void* const send = in_place ? MPI_IN_PLACE : from.at(kOffset);
   MPI_Request request = MPI_REQUEST_NULL;
   const uint64_t before = gpucoll_abi(GC_ABI_VERSION)->runs();
-  const int rc = GC_CALL_IN_FORM(form, MPI_COMM_WORLD, Allreduce, allreduce, send, to.at(kOffset), count, type, MPI_SUM);
+  const int rc =
+      GC_CALL_IN_FORM(form, MPI_COMM_WORLD, Allreduce, allreduce, send, to.at(kOffset), count, type, MPI_SUM);
   if (!checked(rc == MPI_SUCCESS)) return fail("%ssum of %d elements: code %d", name_of(form), count, rc);
   if (!checked(gpucoll_abi(GC_ABI_VERSION)->runs() > before)) fail("a sum has not run on the device");
   to.read(image.data());
@@ -55,8 +56,8 @@ void sum(MPI_Datatype type, int count, Form form, bool in_place) {
     std::memcpy(&got, image.data() + kOffset + static_cast<size_t>(i) * sizeof(T), sizeof got);
     g_depending += right != sum_from<T>(1, i);
     if (!checked(std::memcmp(&got, &right, sizeof got) == 0))
-      return fail("%ssum of %d elements of %zu bytes: element %d is not in the order of the ranks", name_of(form), count,
-                  sizeof(T), i);
+      return fail("%ssum of %d elements of %zu bytes: element %d is not in the order of the ranks", name_of(form),
+                  count, sizeof(T), i);
   }
 }
 

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 23u
+#define GC_ABI_VERSION 24u
 
 /* How far a nonblocking collective that gc_abi.start began has come. */
 enum {
@@ -198,8 +198,9 @@ typedef struct gc_abi {
   void (*log)(int level, const char *text);
 
   /* Process. Call process_open before the modex is committed, and process_close when MPI is about to be finalized.
-   * process_close waits, for a bounded time, until peers no longer use this process's memory, and calls progress(). */
-  int (*process_open)(gc_process_blob *mine);
+   * process_close waits, for a bounded time, until peers no longer use this process's memory, and calls progress().
+   * tells: this process alone warns of what all processes of the job see alike. */
+  int (*process_open)(gc_process_blob *mine, int tells);
   void (*process_close)(void (*progress)(void));
   /* Tells the other processes not to wait for this one. Call it after process_close, once the program cannot call
      MPI any more. */

@@ -10,7 +10,8 @@ struct ParamInfo;
 
 // That of a parameter.
 std::string variable_of(const ParamInfo& info);
-// Warns of variables that begin with GPUCOLL_ and name no parameter, once in a process.
-void warn_of_unknown_variables();
+// Warns of variables that begin with GPUCOLL_ and name no parameter, once in a process. tells: false where another
+// process warns for this one, once and for all.
+void warn_of_unknown_variables(bool tells = true);
 
 }  // namespace gpucoll

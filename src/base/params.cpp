@@ -240,9 +240,9 @@ Status set_param(const char* name, const char* text, const char* source) {
   return Status::error(Code::invalid_argument, "there is no parameter '%s'; gpucoll-info lists them", name);
 }
 
-void warn_of_unknown_variables() {
+void warn_of_unknown_variables(bool tells) {
   static std::atomic<bool> told{false};
-  if (told.exchange(true)) return;
+  if (told.exchange(true) || !tells) return;
   for (char** variable = environ; variable && *variable; ++variable) {
     const char* const end = std::strchr(*variable, '=');
     if (!end || std::strncmp(*variable, kPrefix, sizeof kPrefix - 1) != 0) continue;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/environment.h"
 #include "base/log.h"
 #include "base/observe/counters.h"
 #include "base/observe/trace.h"
@@ -97,7 +98,8 @@ void log_text(int level, const char* text) { log::write(static_cast<log::Level>(
 gc_abi* table();
 
 // Before anything that can be recorded.
-int process_open(gc_process_blob* mine) {
+int process_open(gc_process_blob* mine, int tells) {
+  warn_of_unknown_variables(tells);
   trace::start();
   if (trace::on()) {
     trace_calls(table());

@@ -19,7 +19,7 @@ class CommunicatorsOfMpi : public testing::Test {
   void SetUp() override {
     ASSERT_NE(nullptr, abi_);
     gc_process_blob mine;
-    ASSERT_EQ(0, abi_->process_open(&mine));
+    ASSERT_EQ(0, abi_->process_open(&mine, 0));
   }
   // Some of which have the same ids, one after another.
   gc_comm* make(size_t i) {

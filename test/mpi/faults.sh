@@ -166,8 +166,11 @@ check_refusals() {
   passed freed_started
   grep -q "rank 1 (process [^)]*) gave up: .* is in no allocation" "$log" || wrong "freed_started is not told by others"
   for fault in freed_started_staged freed_messages_started; do
-    run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" $fault
+    GPUCOLL_TRANSPROT=tcp run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" $fault
     passed $fault
+    # Also where no communicator is made for the device, and by one rank where each makes one.
+    [[ $(grep -c "warning: GPUCOLL_TRANSPROT is ignored" "$log") == 1 ]] ||
+      wrong "$fault does not tell once of a variable that names no parameter"
   done
   run "rank 1 (process [^)]*) has refused MPI_Allgather on .* for its arguments" \
     -np 3 --mca mpi_param_check 0 "$program" own_lengths

@@ -1,11 +1,13 @@
 /* Answers what the engine asks of MPI: names of processes and what they published. */
+#include <opal/util/proc.h>
+
 #include "mca/coll/module.h"
 
 /* ---- the modex ---- */
 
 int gcm_publish_process(void) {
   gc_process_blob mine;
-  int rc = gcm_abi->process_open(&mine);
+  int rc = gcm_abi->process_open(&mine, OPAL_PROC_MY_NAME.vpid == 0);
   if (rc != MPI_SUCCESS) return OMPI_ERR_NOT_AVAILABLE; /* the engine has said why */
   OPAL_MODEX_SEND(rc, GCM_MODEX_SCOPE, &mca_coll_gpucoll_component.collm_version, &mine, sizeof mine);
   if (rc == OPAL_SUCCESS) return OMPI_SUCCESS;

@@ -1,7 +1,6 @@
 # Room coll: MPI's collectives: requests, blocking, nonblocking, persistent.
 GC_COLL_SOURCES = \
 	src/coll/abi.cpp \
-	src/coll/call_bytes.h \
 	src/coll/device_hints.cpp \
 	src/coll/device_hints.h \
 	src/coll/mpi_communicator.cpp \

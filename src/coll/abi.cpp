@@ -12,7 +12,7 @@
 #include "base/observe/counters.h"
 #include "base/observe/trace.h"
 #include "base/params.h"
-#include "coll/call_bytes.h"
+#include "coll/call/call_bytes.h"
 #include "coll/mpi_communicator.h"
 #include "coll/reduce_local.h"
 #include "coll/traced_calls.h"
@@ -274,12 +274,12 @@ void comm_free(gc_comm* comm) {
 }
 
 // kept: the call as it is kept, or null.
-int run(MpiCommunicator& communicator, const gc_call& call, DeviceCall* kept) {
+int run(MpiCommunicator& communicator, const gc_call& call, KeptCall* kept) {
   auto answer = MpiCommunicator::Answer::done;
   count(Counter::calls);
-  count(Counter::bytes, bytes_of(call, static_cast<size_t>(communicator.size())));
+  count(Counter::bytes, kept ? kept->bytes : bytes_of(call, static_cast<size_t>(communicator.size())));
   Code code = guarded(function_name(call.function), [&]() -> Status {
-    GC_TRY_AS(answer, communicator.run(call, kept));
+    GC_TRY_AS(answer, communicator.run(call, kept ? &kept->made : nullptr));
     return {};
   });
   if (code != Code::ok) return mpi_class(code);
@@ -290,14 +290,13 @@ int run(MpiCommunicator& communicator, const gc_call& call, DeviceCall* kept) {
 
 int run(gc_comm* comm, const gc_call* call) {
   auto& communicator = *static_cast<MpiCommunicator*>(comm);
-  KeptCall* const kept = communicator.find(*call);
-  return run(communicator, *call, kept ? &kept->made : nullptr);
+  return run(communicator, *call, communicator.find(*call));
 }
 
 int run_again(gc_comm* comm, const gc_arguments* arguments) {
   auto& communicator = *static_cast<MpiCommunicator*>(comm);
   KeptCall* const kept = communicator.find(*arguments);
-  return kept ? run(communicator, kept->call, &kept->made) : GC_ANEW;
+  return kept ? run(communicator, kept->call, kept) : GC_ANEW;
 }
 
 int start(gc_comm* comm, uint32_t function, const gc_call* call, gc_pending** pending) {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/observe/trace.h"
-#include "coll/call_bytes.h"
+#include "coll/call/call_bytes.h"
 #include "coll/mpi_communicator.h"
 
 namespace gpucoll::coll {

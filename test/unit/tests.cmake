@@ -55,6 +55,9 @@ foreach(number 180 181)
   gc_mutant(${number} MUST_PRINT "FAILED.*CallMatcher.ARankOfAnotherNode" LABELS unit ENV GPUCOLL_DEVICE=emu
     COMMAND test/unit/coll/call_matcher_test --gtest_filter=*OfAnotherNode*)
 endforeach()
+gc_test(unit.kept_calls LABELS unit COMMAND test/unit/coll/kept_calls_test)
+# Calls that differ in a few bits alone share a set, and make room for each other.
+gc_mutant(592 MUST_PRINT "FAILED.*KeptCalls" LABELS unit COMMAND test/unit/coll/kept_calls_test)
 # In processes of their own, which have a board each. UBSan takes objects for broken where there are no descriptors.
 gc_test(unit.mpi_runtime LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/coll/mpi_runtime_test --gtest_filter=MpiRuntime.IsNotMadeBehindACallThatIsGone)

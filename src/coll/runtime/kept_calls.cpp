@@ -1,11 +1,13 @@
 #include "coll/runtime/kept_calls.h"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <utility>
 
 #include "base/hash.h"
 #include "base/mutant.h"
+#include "coll/call/call_bytes.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -44,12 +46,6 @@ const Number* copy(const Number* list, int n, std::vector<Number>* into) {
   return list ? into->data() : nullptr;
 }
 
-uint64_t hash_of(const gc_arguments& arguments) {
-  uint64_t sum = arguments.function;
-  for (const uint64_t word : arguments.words) sum = 31 * sum + word;
-  return hash_combine(0, sum);
-}
-
 // Calls that come in turn differ in their buffers, or in how much of them they are about.
 uint64_t hash_of(const gc_call& call) {
   const auto word = [](const gc_buffer& buffer) { return reinterpret_cast<uintptr_t>(buffer.address); };
@@ -58,6 +54,14 @@ uint64_t hash_of(const gc_call& call) {
 }
 
 }  // namespace
+
+// Combines twice, so that each bit of each word chooses the set.
+uint64_t hash_of(const gc_arguments& arguments) noexcept {
+  uint64_t sum = arguments.function;
+#pragma GCC unroll 16
+  for (const uint64_t word : arguments.words) sum = std::rotl(sum, 7) ^ word;
+  return gc_mutant(592) ? hash_combine(0, sum) : hash_combine(0, hash_combine(sum >> 32, sum));
+}
 
 // REQUIRES: both are is_plain().
 bool KeptCalls::are_same(const gc_call& kept, const gc_call& call) const {
@@ -82,7 +86,6 @@ void KeptCalls::write_down(gc_call call, KeptCall* kept) const {
   kept->call = call;
 }
 
-// Forgets the call where a buffer is other memory now.
 KeptCall* KeptCalls::if_still(KeptCall* kept) noexcept {
   if (!kept || (kept->send.is_still() && kept->recv.is_still())) return kept;
   calls_.forget(*kept);
@@ -114,6 +117,7 @@ void KeptCalls::keep(const gc_call& call, DeviceCall& made) noexcept {
     if (kept) calls_.forget(*kept);
     return;
   }
+  kept->bytes = bytes_of(call, static_cast<size_t>(n_ranks_));
   kept->send = *send;
   kept->recv = *recv;
   kept->made.take_tasks(made);

@@ -27,11 +27,15 @@ struct KeptCall {
   };
   gc_call call;            // its lists and arguments are copies
   gc_arguments arguments;  // where it has them
+  uint64_t bytes;          // that this rank has in it
   Lists sent, received;
   std::vector<int> counts;
   KnownBuffer send, recv;
   DeviceCall made;
 };
+
+// Returns the hash by which calls are found. Calls in turn differ in a few bits of one word, and lie in many sets.
+uint64_t hash_of(const gc_arguments& arguments) noexcept;
 
 class KeptCalls {
  public:
@@ -48,6 +52,7 @@ class KeptCalls {
   bool are_same(const gc_call& kept, const gc_call& call) const;
   // Writes a call down, with copies of its lists and arguments.
   void write_down(gc_call call, KeptCall* kept) const;
+  // Returns the call, or forgets it and returns null where a buffer is other memory now.
   KeptCall* if_still(KeptCall* kept) noexcept;
 
   const int n_ranks_;

@@ -229,7 +229,7 @@ const char* level_name(ParamLevel level) noexcept {
   return "developer";
 }
 
-const Params& params() noexcept { return store().values; }
+const Params& detail::filled_params() noexcept { return store().values; }
 const Status& params_status() noexcept { return store().status; }
 
 Status set_param(const char* name, const char* text, const char* source) {

@@ -65,7 +65,13 @@ struct ParamInfo {
 // The table; `count` entries.
 const ParamInfo* param_table(size_t* count) noexcept;
 const char* level_name(ParamLevel level) noexcept;  // "user", "tuning" or "developer"
-const Params& params() noexcept;
+namespace detail {
+const Params& filled_params() noexcept;
+}
+inline const Params& params() noexcept {
+  static const Params& filled = detail::filled_params();
+  return filled;
+}
 // Returns what a parameter says that takes `auto`; `automatic` where it is that. What is off gives 0.
 template <class T>
 constexpr T param_or(int64_t parameter, T automatic) {

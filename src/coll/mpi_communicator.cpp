@@ -147,9 +147,8 @@ Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
 }
 
 Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_memory, Status* refusal) {
-  const auto now = std::chrono::steady_clock::now();
   int by = -1;
-  GC_TRY_AS(const bool all, matcher_.all_on_device(call_->place, runtime().get(), device_memory, now, &by, among()));
+  GC_TRY_AS(const bool all, matcher_.all_on_device(call_->place, runtime().get(), device_memory, &by, among()));
   if (by >= 0) {
     *refusal = matcher_.refusal_of(by, call_->place);
     return false;
@@ -180,10 +179,9 @@ Result<bool> MpiCommunicator::prepare() {
   return runtime().prepare(*call_, description_.calls->progress);
 }
 
-// Reduces within the group, where there are two. The calls that this makes come first on all ranks: until they are over
-// a rank is not ready for this one.
+// Reduces within the group. REQUIRES: there are two. The calls that this makes come first on all ranks: until they are
+// over a rank is not ready for this one.
 Status MpiCommunicator::reduce_within_group(const gc_call& call) {
-  if (!description_.two_groups) return {};
   if (call.before) {
     if (call.before(description_.ctx) != 0)
       return Status::error(Code::remote, "the part of %s on %s within the group of rank %d has failed",
@@ -196,7 +194,7 @@ Status MpiCommunicator::reduce_within_group(const gc_call& call) {
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run_in_groups(const gc_call& call) {
-  GC_TRY(reduce_within_group(call));
+  if (description_.two_groups) GC_TRY(reduce_within_group(call));
   GC_TRY_AS(const GroupRuntime::Outcome outcome, groups().run(*call_, device_side_->blocking_order));
   if (outcome != GroupRuntime::Outcome::done) return Answer::stage;
   call_->part.packing.on_host().store();
@@ -219,7 +217,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
   }
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;
-  GC_TRY(reduce_within_group(call));
+  if (description_.two_groups) GC_TRY(reduce_within_group(call));
   BlockingOrder& blocking_order = device_side_->blocking_order;
   blocking_order.wait_until_first();
   GC_TRY(runtime().begin(*call_, true));
@@ -238,8 +236,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
 
 // REQUIRES: every rank has come with device memory. `same`: whether they call the same, on all ranks alike.
 Result<MpiCommunicator::Answer> MpiCommunicator::execute(const gc_call& call, bool same) {
-  Result<Answer> answer = Answer::stage;
-  if (same) answer = run_on_device(call);
+  auto answer = same ? run_on_device(call) : Result<Answer>(Answer::stage);
   if (!answer) return answer;
   const bool done = *answer == Answer::done;
   if (!done || !matcher_.holds_everybody(call_->place))

@@ -85,21 +85,22 @@ class MpiCommunicator : public gc_comm {
   void find_peers();
   // Makes the present call into this rank's part and line. Returns false where this rank does not run it on its device.
   Result<bool> make(const gc_call& call, Status* refusal);
+  // What is inline is so for mpi_communicator.cpp, which alone calls it: each blocking call comes through it.
   // Publishes what this rank does, and returns whether every rank can run it on its device. *refusal says so where a
   // rank refuses.
-  Result<bool> enter(const gc_call& call, Status* refusal);
-  Result<bool> wait_for_others(const gc_call& call, bool device_memory, Status* refusal);
-  Result<Answer> execute(const gc_call& call, bool same);
+  inline Result<bool> enter(const gc_call& call, Status* refusal);
+  inline Result<bool> wait_for_others(const gc_call& call, bool device_memory, Status* refusal);
+  inline Result<Answer> execute(const gc_call& call, bool same);
   bool fits(const gc_call& call);
   Result<Answer> run_in_groups(const gc_call& call);
-  Result<Answer> run_on_device(const gc_call& call);
-  Status take_number();
+  inline Result<Answer> run_on_device(const gc_call& call);
+  inline Status take_number();
   Status reduce_within_group(const gc_call& call);
-  Result<bool> prepare();
-  Component* among();
+  inline Result<bool> prepare();
+  inline Component* among();
   bool is_everybody();
   bool knows_neighbors(const gc_call& call);
-  void take_lines();
+  inline void take_lines();
 
   gc_comm_description description_;
   CallMatcher matcher_;

@@ -305,8 +305,10 @@ foreach(mutant 433 460 461)
   gc_mutant(${mutant} MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
     --gtest_filter=LauncherGraphMemoryTest.*)
 endforeach()
-gc_mutant(466 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
-  --gtest_filter=*AnotherOneWithItsHandle)
+foreach(mutant 466 593)
+  gc_mutant(${mutant} MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
+    --gtest_filter=*AnotherOneWithItsHandle)
+endforeach()
 foreach(mutant 462 463)
   gc_mutant(${mutant} MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
     --gtest_filter=Reclaim.*)

@@ -427,8 +427,8 @@ uint64_t CallMatcher::device_hints(uint32_t form) noexcept {
 }
 
 Result<bool> CallMatcher::all_on_device(const CallId& place, core::Communicator* runtime, bool has_device_memory,
-                                        Clock::time_point since, int* refused_by, Component* among) {
-  Wait wait = wait_among(place, runtime, since, among);
+                                        int* refused_by, Component* among) {
+  Wait wait = wait_among(place, runtime, {}, among);
   wait.any_device = has_device_memory;
   *refused_by = -1;
   trace::Waiting waiting(name(), place.number);
@@ -436,7 +436,10 @@ Result<bool> CallMatcher::all_on_device(const CallId& place, core::Communicator*
     GC_TRY_AS(const Verdict verdict, look(wait));
     if (verdict == Verdict::refused) *refused_by = wait.rank;
     if (verdict != Verdict::waiting) return verdict == Verdict::device;
-    if (looks == 1) count(Counter::calls_waited);
+    if (looks == 1) {
+      count(Counter::calls_waited);
+      wait.start = Clock::now();  // where all have come, the clock is not read
+    }
     waiting.on_rank(wait.rank);
     description_.calls->progress();
     look_for_news(wait.rank);

@@ -124,10 +124,10 @@ class CallMatcher {
   // Returns a rank that may still need this rank's line; -1: none. REQUIRES: this rank has decided.
   int undecided(const CallId& place);
 
-  // Waits for the verdict, since `since`, and returns whether it is `device`. A refusal is no error: *refused_by is
-  // then the rank that refused, else -1.
-  Result<bool> all_on_device(const CallId& place, core::Communicator* runtime, bool has_device_memory,
-                             std::chrono::steady_clock::time_point since, int* refused_by, Component* among = nullptr);
+  // Waits for the verdict, and returns whether it is `device`. A refusal is no error: *refused_by is then the rank that
+  // refused, else -1.
+  Result<bool> all_on_device(const CallId& place, core::Communicator* runtime, bool has_device_memory, int* refused_by,
+                             Component* among = nullptr);
   Status refusal_of(int rank, const CallId& place) const;
   // Refuses a blocking call on this rank. Waits for ranks that are so far behind that lines could be written anew which
   // they have not read.

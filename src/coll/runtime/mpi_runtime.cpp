@@ -115,9 +115,9 @@ Status MpiRuntime::put_on_stream(DevicePart& part) {
   return {};
 }
 
-Result<bool> MpiRuntime::prepared(DeviceCall& call) {
+// Looks up what is kept of the call, and returns what prepared() does.
+Result<bool> MpiRuntime::looked_up(DeviceCall& call) {
   if (!runtime_) return false;
-  if (runtime_->is_kept(call.kept)) return true;  // begin() looks at the fault
   if (runtime_->fault().raised()) return runtime_->fault().status();
   GC_TRY(put_on_stream(call.part));
   GC_TRY_AS(shape_, runtime_->shape(call.part.queue.streams));
@@ -150,11 +150,6 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
     // A failure is its fault, and all ranks': nobody goes on without it.
     GC_TRY(runtime_->connect(core::required_by(call.part.queue, runtime_->rank(), shape_), idle));
   }
-}
-
-Status MpiRuntime::begin(const DeviceCall& call, bool waits) {
-  call.part.packing.on_host().load();
-  return runtime_->begin(call.part.queue, shape_, waits, call.kept);
 }
 
 // The trees of channels differ, and with them the order of reduction; where it runs depends on the others. So do rings,

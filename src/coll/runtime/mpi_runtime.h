@@ -83,13 +83,19 @@ class MpiRuntime {
   bool fits(const DeviceCall& call, Cause if_shared = Cause::shared_gpu_off);
   // Returns whether nothing is missing for the call: then prepare() would not wait. A call that came out of plan() has
   // no streams yet; one that is still kept as it was prepared() before is not looked up anew.
-  Result<bool> prepared(DeviceCall& call);
+  Result<bool> prepared(DeviceCall& call) {
+    if (runtime_ && runtime_->is_kept(call.kept)) return true;  // begin() looks at the fault
+    return looked_up(call);
+  }
   // Makes what is missing. Returns false where no runtime communicator can be made, and from now on all calls go
   // through the host. Errors: the runtime communicator has failed; it stays until finish(), as others may be looking at
   // it. Or a rank has died, or does not come within the parameter timeout. Collective; waits for the other ranks.
   Result<bool> prepare(DeviceCall& call, void (*idle)());
   // Puts the call on the stream. waits: the caller waits for it next, by wait() of the communicator.
-  Status begin(const DeviceCall& call, bool waits = false);
+  Status begin(const DeviceCall& call, bool waits = false) {
+    call.part.packing.on_host().load();
+    return runtime_->begin(call.part.queue, shape_, waits, call.kept);
+  }
   // Returns whether a call that is prepared() has the same bits when it runs beside others.
   bool joins(const DeviceCall& call) const;
   // Returns whether calls that have been prepared() one by one can be begun together: equal on all ranks where the
@@ -114,6 +120,7 @@ class MpiRuntime {
   void tell_for_ever();
   Status make(const DeviceCall& call, void (*idle)());
   Status put_on_stream(DevicePart& part);
+  Result<bool> looked_up(DeviceCall& call);
 
   const gc_comm_description& description_;
   CallMatcher& matcher_;

@@ -221,11 +221,6 @@ bool Communicator::has_peers_in_this_process() const noexcept {
   return false;
 }
 
-const Fault& Communicator::fault() noexcept {
-  if (!fault_.raised()) look_at_report();
-  return fault_;
-}
-
 Status Communicator::reserve_aside(const TaskQueue& queue) {
   const size_t bytes = bytes_aside(queue, size());
   if (bytes == 0) return {};
@@ -253,11 +248,7 @@ void Communicator::count_for_ends(const TaskQueue& queue, bool captured) noexcep
   if (message_counts_) message_counts_->count(queue, captured);
 }
 
-Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, bool waits, PlanCache::Hit kept) {
-  if (kept) {
-    GC_TRY_AS(const bool begun, begin_again(kept, waits));
-    if (begun) return {};
-  }
+Status Communicator::begin_anew(const TaskQueue& queue, const CommProperties& shape, bool waits) {
   const trace::Span span(trace::What::plan);
   const User user(users_);
   if (fault().raised()) return fault_.status();
@@ -281,7 +272,7 @@ Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, 
   return launcher_->begin(queue, shape, nullptr, {}, waits);
 }
 
-Result<bool> Communicator::begin_again(PlanCache::Hit kept, bool waits) {
+Result<bool> Communicator::begin_again(const PlanCache::Hit& kept, bool waits) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   const TaskQueue* const queue = launcher_->begin_kept(kept, waits);
@@ -303,14 +294,14 @@ Result<bool> Communicator::advance() {
   return all;
 }
 
-bool Communicator::may_repeat(PlanCache::Hit kept, gpu::Stream stream) const {
+bool Communicator::may_repeat(const PlanCache::Hit& kept, gpu::Stream stream) const {
   if (!is_kept(kept)) return false;
   if (!stream) return true;  // the default stream is never captured
   const auto capture = device_.capture_of(stream);
   return capture && *capture == 0;
 }
 
-Status Communicator::repeat(PlanCache::Hit kept) {
+Status Communicator::repeat(const PlanCache::Hit& kept) {
   Status begun = contained([&]() -> Status {
     GC_TRY_AS(const bool kept_still, begin_again(kept, false));
     if (kept_still) return {};

@@ -93,7 +93,10 @@ class Communicator final : public Watched, public GraphUser {
   bool emulated() const;
   bool has_peers_in_this_process() const noexcept;
   // Returns the fault, after a look at what kernels may have reported.
-  const Fault& fault() noexcept;
+  const Fault& fault() noexcept {
+    if (!fault_.raised() && has_report()) look_at_report();
+    return fault_;
+  }
   // Raises the fault. Where `status` only says that another rank gave up (Code::remote) while a peer's page tells of a
   // truncated message, raises that instead.
   void raise_fault(const Status& status) noexcept;
@@ -120,7 +123,7 @@ class Communicator final : public Watched, public GraphUser {
   PlanCache::Hit kept(const TaskQueue& queue, const CommProperties& shape) const;
   // Returns whether kept() would return the hit again, for the same queue and its shape now. REQUIRES: no stream of the
   // queue is capturing.
-  bool is_kept(PlanCache::Hit hit) const noexcept { return hit && !closing_ && launcher_->is_kept(hit); }
+  bool is_kept(const PlanCache::Hit& hit) const noexcept { return hit && !closing_ && launcher_->is_kept(hit); }
   // Makes the connections that are missing; the two sides of a connection may come in any order. Ring, tree, mesh and
   // what reductions by copy engines need are collective, and succeed or fail on all ranks alike. Where a mesh or those
   // reductions turn out to be impossible, connect() makes ring and tree instead, and shape() is another from then on.
@@ -137,12 +140,19 @@ class Communicator final : public Watched, public GraphUser {
   // waits: the caller calls wait() next, and nothing in between. The kernel of this launch may then stay for the next
   // call.
   // kept: the hit that kept() returned; other queues may have been begun since.
-  Status begin(const TaskQueue& queue, const CommProperties& shape, bool waits = false, PlanCache::Hit kept = {});
+  Status begin(const TaskQueue& queue, const CommProperties& shape, bool waits = false,
+               const PlanCache::Hit& kept = {}) {
+    if (kept) {
+      GC_TRY_AS(const bool begun, begin_again(kept, waits));
+      if (begun) return {};
+    }
+    return begin_anew(queue, shape, waits);
+  }
   Result<bool> advance();
   // Begins and launches once more what `kept` was begun for. REQUIRES: may_repeat(), and nothing else since.
   // may_repeat() returns whether a queue that holds this stream alone would be begun with this hit now.
-  bool may_repeat(PlanCache::Hit kept, gpu::Stream stream) const;
-  Status repeat(PlanCache::Hit kept);
+  bool may_repeat(const PlanCache::Hit& kept, gpu::Stream stream) const;
+  Status repeat(const PlanCache::Hit& kept);
   // Connects, plans and launches for this communicator alone. Waits only for connections and for room.
   Status run(const TaskQueue& queue, void (*idle)() = nullptr);
 
@@ -199,8 +209,9 @@ class Communicator final : public Watched, public GraphUser {
   Status may_launch() noexcept override;
 
  private:
+  Status begin_anew(const TaskQueue& queue, const CommProperties& shape, bool waits);
   // Begins once more what `kept` was begun for. Returns false where that has made room since.
-  Result<bool> begin_again(PlanCache::Hit kept, bool waits);
+  Result<bool> begin_again(const PlanCache::Hit& kept, bool waits);
   Status count_messages(const TaskQueue& queue);
   void count_for_ends(const TaskQueue& queue, bool captured) noexcept;
   bool is_handed(const std::vector<int>& some);
@@ -303,6 +314,11 @@ class Communicator final : public Watched, public GraphUser {
   void await_users(int64_t since_ns) const noexcept;
   void launch_nothing_more() noexcept;
   int64_t grace_ns(bool looks) const noexcept;
+  // Returns whether a kernel has set the latch.
+  bool has_report() const noexcept {
+    // Acquire: partner is the release of kind by the kernel, after the rest.
+    return words() && __atomic_load_n(&words()->latch.kind, __ATOMIC_ACQUIRE) != 0;
+  }
   void look_at_report() noexcept;
   void look_at_device() noexcept;
   void look_for_timeout() noexcept;

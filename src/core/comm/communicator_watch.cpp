@@ -68,14 +68,10 @@ void Communicator::compare_calls() noexcept {
   }).ignore();
 }
 
-// A kernel has set the latch by itself: what it saw becomes the communicator's fault.
+// A kernel has set the latch by itself: what it saw becomes the communicator's fault. REQUIRES: has_report().
 void Communicator::look_at_report() noexcept {
-  if (!words()) return;
   const proto::FaultLatch& latch = words()->latch;
-  // Acquire: partner is the release of kind by the kernel, after the rest.
-  const uint32_t kind = __atomic_load_n(&latch.kind, __ATOMIC_ACQUIRE);
-  if (kind == 0) return;
-  const bool of_message = kind == proto::kFaultSizes;
+  const bool of_message = __atomic_load_n(&latch.kind, __ATOMIC_RELAXED) == proto::kFaultSizes;
   const char* const sentence = of_message ? "rank %d sends %llu bytes to rank %d, which receives %llu%s"
                                : latch.sent_bytes == latch.expected_bytes
                                    ? "rank %d reduces %llu elements by another call, datatype or root than rank %d its "

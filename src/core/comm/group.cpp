@@ -548,8 +548,8 @@ bool has_job(const void* in_order_with) {
                      [&](const Job& job) { return job.in_order_with == in_order_with; });
 }
 
-Status fail_group(Status status) {
-  if (the_group.depth == 0 || status.ok() || !the_group.failure) return status;
+Status fail_open_group(Status status) {
+  if (the_group.depth == 0 || !the_group.failure) return status;
   the_group.failure = status;
   the_group.failure.mark_told();  // by the call that failed
   return status;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "base/status.h"
 #include "core/comm/comm_share.h"
@@ -70,7 +71,8 @@ Status enqueue_job(std::function<Status()> job, const void* in_order_with, Cance
 // Returns whether the open group has such a job.
 bool has_job(const void* in_order_with);
 // Makes the open group fail with `status`, and returns it.
-Status fail_group(Status status);
+Status fail_open_group(Status status);
+inline Status fail_group(Status status) { return status ? Status() : fail_open_group(std::move(status)); }
 // Takes out again what is enqueued for a share, which is being destroyed or aborted.
 void forget(const CommShare& share);
 

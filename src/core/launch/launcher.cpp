@@ -85,7 +85,7 @@ Status Launcher::begin(const TaskQueue& queue, const CommProperties& shape, Stre
   return {};
 }
 
-const TaskQueue* Launcher::begin_kept(PlanCache::Hit kept, bool waits) {
+const TaskQueue* Launcher::begin_kept(const PlanCache::Hit& kept, bool waits) {
   PlanCache::Entry* const entry = kept_.look_up(kept);
   if (!entry) return nullptr;
   count(Counter::plans_kept);
@@ -98,6 +98,7 @@ void Launcher::take_up(PlanCache::Entry* kept, uint64_t capture, StreamOps* copi
   again_ = kept;
   planned_ = again_ ? again_->plans : plans_;
   streams_ = again_ ? again_->queue.streams : own_streams_;
+  if (!gc_mutant(593)) stream_id_ = 0;
   next_ = 0;
   copies_ = copies;
   copies_put_ = Stage::pack;
@@ -278,10 +279,15 @@ Status Launcher::wait_for_earlier(gpu::Stream stream) {
 
 // Returns whether nothing that this launch must wait for is outside of the stream: the program may have destroyed the
 // last launch's stream, which then still runs, and made another one that has got its handle.
-bool Launcher::is_last(gpu::Stream stream) const noexcept {
+bool Launcher::is_last(gpu::Stream stream) noexcept {
   if (stream != last_stream_) return false;
   if (last_stream_id_ == 0 || gc_mutant(466)) return done() >= launched() || gc_mutant(466);
-  return context_.device.stream_id(stream) == last_stream_id_;
+  return stream_id() == last_stream_id_;
+}
+
+uint64_t Launcher::stream_id() noexcept {
+  if (!stream_id_) stream_id_ = context_.device.stream_id(streams_.front());
+  return stream_id_;
 }
 
 // Messages by copy begin once what they send is packed, and end before what they receive is unpacked.
@@ -313,7 +319,7 @@ void Launcher::remember(gpu::Stream stream) {
   if (!capture_) {
     any_ = true;
     last_stream_ = stream;
-    last_stream_id_ = waits_ ? 0 : context_.device.stream_id(stream);  // who waits launches nothing before the end
+    last_stream_id_ = waits_ ? 0 : stream_id();  // who waits launches nothing before the end
     return;
   }
   ever_captured_ = any_ = true;

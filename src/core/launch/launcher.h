@@ -75,9 +75,9 @@ class Launcher final : public InFlight {
   // Return a hit for what is kept of an equal group, and begin it; begin_kept() returns the group, or null where it is
   // kept no more. No stream may be capturing.
   PlanCache::Hit kept(const TaskQueue& queue, const CommProperties& shape) const { return kept_.find(queue, shape); }
-  const TaskQueue* begin_kept(PlanCache::Hit kept, bool waits);
+  const TaskQueue* begin_kept(const PlanCache::Hit& kept, bool waits);
   // Returns whether kept() would return the hit again, as PlanCache::has() and shape_changes() do.
-  bool is_kept(PlanCache::Hit hit) const noexcept { return kept_.has(hit); }
+  bool is_kept(const PlanCache::Hit& hit) const noexcept { return kept_.has(hit); }
   void shape_changes() noexcept { kept_.shape_changes(); }
   // Launches what there is room for, and returns whether everything is launched now. Errors: the fault of the
   // communicator, or of the device. It then forgets the rest of what was begun, so the caller should make the
@@ -111,19 +111,20 @@ class Launcher final : public InFlight {
   Status prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture);
   Status prepare_graph(size_t n_items);
   void forget_plans() noexcept;
-  void take_up(PlanCache::Entry* kept, uint64_t capture, StreamOps* copies, bool waits);
-  // advance() calls these.
-  Status launch_rest(bool* all);
-  bool may_stay() const noexcept;
-  bool post();
-  Status fan_in();
+  inline void take_up(PlanCache::Entry* kept, uint64_t capture, StreamOps* copies, bool waits);
+  // advance() calls these. What is inline is so for launcher.cpp, which alone calls it: each call comes through it.
+  inline Status launch_rest(bool* all);
+  inline bool may_stay() const noexcept;
+  inline bool post();
+  inline Status fan_in();
   Status put_copies(Stage stage);
   Result<bool> put_plan(PlannedLaunch& planned);
-  Status fan_out();
-  Status wait_for_earlier(gpu::Stream stream);
-  void remember(gpu::Stream stream);
-  bool is_last(gpu::Stream stream) const noexcept;
-  bool launch_kept();
+  inline Status fan_out();
+  inline Status wait_for_earlier(gpu::Stream stream);
+  inline void remember(gpu::Stream stream);
+  inline bool is_last(gpu::Stream stream) noexcept;
+  inline uint64_t stream_id() noexcept;
+  inline bool launch_kept();
   Result<bool> place_and_launch(PlannedLaunch& planned);
   Status launch_kernel(PlannedLaunch& planned, uint32_t resident_ns);
   bool place_items(PlannedLaunch& planned);
@@ -149,6 +150,7 @@ class Launcher final : public InFlight {
   bool waits_ = false;
   std::vector<gpu::Stream> own_streams_;
   std::span<const gpu::Stream> streams_;  // those of again_, or own_streams_
+  uint64_t stream_id_ = 0;                // of the first of them; 0: nobody has asked, or nobody knows
   uint64_t capture_ = 0;
   std::shared_ptr<GraphMemory> graph_items_;  // for all the overflow of a captured group
   size_t graph_items_used_ = 0;

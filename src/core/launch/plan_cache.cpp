@@ -148,18 +148,6 @@ PlanCache::Hit PlanCache::find(const TaskQueue& queue, const CommProperties& sha
   return hit;
 }
 
-PlanCache::Entry* PlanCache::look_up(Hit hit) {
-  if (!is_there(hit)) return nullptr;
-  return count(entries_[hit.index_]);
-}
-
-PlanCache::Entry* PlanCache::count(Entry& entry) {
-  entry.last_use = ++now_;
-  entry.uses = std::min(entry.uses + 1, kTimes);
-  if (entry.is_certain()) bring_to_device(entry);
-  return &entry;
-}
-
 bool PlanCache::keep(Entry& entry, const TaskQueue& queue, const CommProperties& shape,
                      std::vector<PlannedLaunch>* plans) {
   if (entry.uses + 1 < kTimes || !may_be_kept(*plans)) return false;

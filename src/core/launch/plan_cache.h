@@ -67,7 +67,7 @@ class PlanCache {
   Hit find(const TaskQueue& queue, const CommProperties& shape) const;
   // Returns whether find() would return the hit again, for the same queue and an equal shape. REQUIRES: shape_changes()
   // is called where shapes are others from then on, but for what parameters force.
-  bool has(Hit hit) const noexcept {
+  bool has(const Hit& hit) const noexcept {
     if (!is_there(hit) || hit.shapes_ != shapes_) return false;
     const CommProperties& shape = entries_[hit.index_].shape;
     const Params& forced = params();
@@ -76,7 +76,7 @@ class PlanCache {
   void shape_changes() noexcept { shapes_ += !gc_mutant(361); }
   // Returns the entry of a hit, for a group that comes now; null where it has made room since. Good until the next
   // call.
-  Entry* look_up(Hit hit);
+  Entry* look_up(const Hit& hit) { return is_there(hit) ? count(entries_[hit.index_]) : nullptr; }
   // Notes that such a group has come, and returns its entry; null for a group that is never kept. Good until the next
   // call.
   Entry* look_up(const TaskQueue& queue, const CommProperties& shape);
@@ -92,12 +92,17 @@ class PlanCache {
 
  private:
   Entry& entry_for(const TaskQueue& queue, const CommProperties& shape);
-  bool is_there(Hit hit) const noexcept {
+  bool is_there(const Hit& hit) const noexcept {
     if (!hit) return false;
     const Entry& entry = entries_[hit.index_];
     return !entry.plans.empty() && (entry.serial == hit.serial_ || gc_mutant(308));
   }
-  Entry* count(Entry& entry);
+  Entry* count(Entry& entry) {
+    entry.last_use = ++now_;
+    entry.uses = std::min(entry.uses + 1, kTimes);
+    if (!entry.launch && on_device_ && entry.is_certain()) bring_to_device(entry);
+    return &entry;
+  }
   void forget(Entry& entry);
   void bring_to_device(Entry& entry);
   void keep_on_device(Entry& entry);

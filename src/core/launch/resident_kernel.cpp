@@ -26,17 +26,6 @@ ResidentKernel::~ResidentKernel() {
   while (present() && Clock::now() < end) proto::pause();
 }
 
-bool ResidentKernel::suits(const PlannedLaunch& launch) noexcept {
-  const proto::Plan& plan = launch.plan;
-  return launch.stage == Stage::run && launch.overflow.empty() && !plan.results_on_host && plan.n_batches == 1 &&
-         plan.n_items == 1 && plan.batch(0).algorithm == Algorithm::one_shot;
-}
-
-bool ResidentKernel::present() const noexcept {
-  // Acquire: partner is the kernel's release as it leaves.
-  return first_ != 0 && __atomic_load_n(&doorbell_.left, __ATOMIC_ACQUIRE) < first_;
-}
-
 void ResidentKernel::stayed_in_vain() noexcept {
   to_skip_ = penalty_;
   penalty_ = std::min(2 * penalty_, kMostSkipped);
@@ -70,12 +59,8 @@ void ResidentKernel::stays(const PlannedLaunch& launch, uint64_t number) noexcep
   dismissed_ = false;
 }
 
-bool ResidentKernel::takes(const PlannedLaunch& launch) const noexcept {
-  return !dismissed_ && launch.kernel == kernel_ && launch.blocks() == blocks_ && launch.threads <= threads_ &&
-         present();
-}
-
 void ResidentKernel::store(const proto::CollectiveItem& item, uint64_t number) noexcept {
+#pragma GCC unroll 16
   for (uint32_t w = 0; w < proto::kDoorbellWords; ++w) {
     uint32_t data;
     std::memcpy(&data, reinterpret_cast<const char*>(&item) + w * sizeof data, sizeof data);

@@ -27,7 +27,11 @@ class ResidentKernel {
   ResidentKernel& operator=(const ResidentKernel&) = delete;
 
   // Returns whether a kernel can run such a launch when it is posted, or stay after it.
-  static bool suits(const PlannedLaunch& launch) noexcept;
+  static bool suits(const PlannedLaunch& launch) noexcept {
+    const proto::Plan& plan = launch.plan;
+    return launch.stage == Stage::run && launch.overflow.empty() && !plan.results_on_host && plan.n_batches == 1 &&
+           plan.n_items == 1 && plan.batch(0).algorithm == Algorithm::one_shot;
+  }
   // Tell that a call whose caller waits for it begins, and that it has ended.
   void call_begins(Clock::time_point now) noexcept;
   void call_ends(Clock::time_point now) noexcept;
@@ -39,7 +43,10 @@ class ResidentKernel {
 
   // Returns whether the kernel that has stayed, if it is still there, can run the launch. It must have as many blocks:
   // another rank may launch a kernel for the call, and the blocks of that kernel take part there.
-  bool takes(const PlannedLaunch& launch) const noexcept;
+  bool takes(const PlannedLaunch& launch) const noexcept {
+    return !dismissed_ && launch.kernel == kernel_ && launch.blocks() == blocks_ && launch.threads <= threads_ &&
+           present();
+  }
   void post(const PlannedLaunch& launch, uint64_t number) noexcept;
   // Returns whether nobody has accepted what was posted, since the kernel had left. It returns true once; then the
   // caller must launch.
@@ -48,7 +55,10 @@ class ResidentKernel {
   void dismiss(uint64_t number) noexcept;
 
   // Returns whether the kernel that has stayed last is there, or is still to begin.
-  bool present() const noexcept;
+  bool present() const noexcept {
+    // Acquire: partner is the kernel's release as it leaves.
+    return first_ != 0 && __atomic_load_n(&doorbell_.left, __ATOMIC_ACQUIRE) < first_;
+  }
   // Returns how many blocks it has.
   int blocks() const noexcept { return blocks_; }
   // Returns how many launches were posted and accepted.

@@ -52,8 +52,7 @@ class Rank {
     const gc_board_line line = line_of(call, description_.rank, 2, *planned->part.device);
     matcher_.publish(planned->place, GC_KIND_DEVICE, line);
     int refused_by = -1;
-    const auto now = std::chrono::steady_clock::now();
-    const auto all = matcher_.all_on_device(planned->place, nullptr, true, now, &refused_by);
+    const auto all = matcher_.all_on_device(planned->place, nullptr, true, &refused_by);
     ASSERT_TRUE(all && *all);
     planned->lines.assign(2, line);
   }

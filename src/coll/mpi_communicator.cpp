@@ -215,8 +215,10 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
     if (is_everybody() && groups().fits(*call_)) return run_in_groups(call);
     if (!fits(call)) return Answer::stage;
   }
-  GC_TRY_AS(const bool ready, prepare());
-  if (!ready) return Answer::stage;
+  if (!runtime().is_kept(*call_)) {
+    GC_TRY_AS(const bool ready, prepare());
+    if (!ready) return Answer::stage;
+  }
   if (description_.two_groups) GC_TRY(reduce_within_group(call));
   BlockingOrder& blocking_order = device_side_->blocking_order;
   blocking_order.wait_until_first();

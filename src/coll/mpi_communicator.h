@@ -96,7 +96,7 @@ class MpiCommunicator : public gc_comm {
   inline Result<Answer> run_on_device(const gc_call& call);
   inline Status take_number();
   Status reduce_within_group(const gc_call& call);
-  inline Result<bool> prepare();
+  Result<bool> prepare();
   inline Component* among();
   bool is_everybody();
   bool knows_neighbors(const gc_call& call);

@@ -15,12 +15,9 @@ void BlockingOrder::leave_thread() {
 
 // ---- the caller ----
 
-// Before the rank is ready: who sees none here, and then launches, does so with a smaller number.
-void BlockingOrder::enter(const CallId& place) {
-  if (description_.size == 1) return;
-  if (!std::exchange(known_, true)) ProgressThread::instance().register_client(this, &description_, matcher_.name());
-  number_.store(0);
-  present_.store(name_of(place));
+void BlockingOrder::join_thread() {
+  known_ = true;
+  ProgressThread::instance().register_client(this, &description_, matcher_.name());
 }
 
 Status BlockingOrder::find_number(const CallId& place, const Component* among) {

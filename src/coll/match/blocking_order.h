@@ -26,7 +26,13 @@ class BlockingOrder final : public ProgressClient {
   // Tells that there are no more calls.
   void leave_thread();
 
-  void enter(const CallId& place);
+  // Before the rank is ready: who sees none here, and then launches, does so with a smaller number.
+  void enter(const CallId& place) {
+    if (description_.size == 1) return;
+    if (!known_) join_thread();
+    number_.store(0);
+    present_.store(name_of(place));
+  }
   // Learns the call's number. Errors: as CallMatcher::look_around().
   Status set_number(const CallId& place, const Component* among) {
     // Without other communicators until now, all numbers that this process gives later are greater (catches_up()).
@@ -52,6 +58,7 @@ class BlockingOrder final : public ProgressClient {
   static CallId place_of(uint64_t name) noexcept {
     return {static_cast<uint32_t>(name >> 8 & 0xff), name >> 16, static_cast<uint32_t>(name & 0xff)};
   }
+  void join_thread();
   Status find_number(const CallId& place, const Component* among);
   void await_others();
   void look_anew(uint64_t present);

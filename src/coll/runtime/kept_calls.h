@@ -52,8 +52,8 @@ class KeptCalls {
   bool are_same(const gc_call& kept, const gc_call& call) const;
   // Writes a call down, with copies of its lists and arguments.
   void write_down(gc_call call, KeptCall* kept) const;
-  // Returns the call, or forgets it and returns null where a buffer is other memory now.
-  KeptCall* if_still(KeptCall* kept) noexcept;
+  // Returns the call, or forgets it and returns null where a buffer is other memory now. Inline for kept_calls.cpp.
+  inline KeptCall* if_still(KeptCall* kept) noexcept;
 
   const int n_ranks_;
   RecentTable<KeptCall> calls_;

@@ -12,16 +12,9 @@
 namespace gpucoll::coll {
 namespace {
 
-std::atomic<uint64_t> runs_on_device{0}, launches_on_device{0};
-
 constexpr char kEveryCall[] = "a collective on device memory, as all others,";
 
 }  // namespace
-
-uint64_t MpiRuntime::runs() noexcept { return runs_on_device.load(std::memory_order_relaxed); }
-void MpiRuntime::count_run() noexcept { runs_on_device.fetch_add(1, std::memory_order_relaxed); }
-
-uint64_t MpiRuntime::launches() noexcept { return launches_on_device.load(std::memory_order_relaxed); }
 
 void MpiRuntime::finish(core::Closing& closing) {
   if (!runtime_) return;
@@ -164,12 +157,5 @@ bool MpiRuntime::connected(const core::TaskQueue& together) const {
 }
 
 Status MpiRuntime::begin(const core::TaskQueue& together) { return runtime_->begin(together, shape_); }
-
-Result<bool> MpiRuntime::advance() {
-  GC_TRY_AS(const bool all, runtime_->advance());
-  const uint64_t launched = runtime_->launched();
-  launches_on_device.fetch_add(launched - std::exchange(counted_, launched), std::memory_order_relaxed);
-  return all;
-}
 
 }  // namespace gpucoll::coll

@@ -84,9 +84,11 @@ class MpiRuntime {
   // Returns whether nothing is missing for the call: then prepare() would not wait. A call that came out of plan() has
   // no streams yet; one that is still kept as it was prepared() before is not looked up anew.
   Result<bool> prepared(DeviceCall& call) {
-    if (runtime_ && runtime_->is_kept(call.kept)) return true;  // begin() looks at the fault
+    if (is_kept(call)) return true;  // begin() looks at the fault
     return looked_up(call);
   }
+  // Returns whether the call is still kept as it was prepared() before.
+  bool is_kept(const DeviceCall& call) const noexcept { return runtime_ && runtime_->is_kept(call.kept); }
   // Makes what is missing. Returns false where no runtime communicator can be made, and from now on all calls go
   // through the host. Errors: the runtime communicator has failed; it stays until finish(), as others may be looking at
   // it. Or a rank has died, or does not come within the parameter timeout. Collective; waits for the other ranks.
@@ -104,12 +106,17 @@ class MpiRuntime {
   // Begins several calls. REQUIRES: connected(); data in host memory have been loaded.
   Status begin(const core::TaskQueue& together);
   // Launches what there is room for, and returns whether all of it is launched now.
-  Result<bool> advance();
+  Result<bool> advance() {
+    GC_TRY_AS(const bool all, runtime_->advance());
+    const uint64_t launched = runtime_->launched();
+    launches_.fetch_add(launched - std::exchange(counted_, launched), std::memory_order_relaxed);
+    return all;
+  }
   // Returns how many collectives of MPI, and local reductions, this process has run on a device.
-  static uint64_t runs() noexcept;
-  static void count_run() noexcept;
+  static uint64_t runs() noexcept { return runs_.load(std::memory_order_relaxed); }
+  static void count_run() noexcept { runs_.fetch_add(1, std::memory_order_relaxed); }
   // Returns how many launches these took.
-  static uint64_t launches() noexcept;
+  static uint64_t launches() noexcept { return launches_.load(std::memory_order_relaxed); }
 
   // Waits for what is running, and hands the runtime communicator to `closing`. The runtime has work no more then.
   void finish(core::Closing& closing);
@@ -121,6 +128,8 @@ class MpiRuntime {
   Status make(const DeviceCall& call, void (*idle)());
   Status put_on_stream(DevicePart& part);
   Result<bool> looked_up(DeviceCall& call);
+
+  static inline std::atomic<uint64_t> runs_{0}, launches_{0};
 
   const gc_comm_description& description_;
   CallMatcher& matcher_;

@@ -294,13 +294,6 @@ Result<bool> Communicator::advance() {
   return all;
 }
 
-bool Communicator::may_repeat(const PlanCache::Hit& kept, gpu::Stream stream) const {
-  if (!is_kept(kept)) return false;
-  if (!stream) return true;  // the default stream is never captured
-  const auto capture = device_.capture_of(stream);
-  return capture && *capture == 0;
-}
-
 Status Communicator::repeat(const PlanCache::Hit& kept) {
   Status begun = contained([&]() -> Status {
     GC_TRY_AS(const bool kept_still, begin_again(kept, false));

@@ -151,7 +151,12 @@ class Communicator final : public Watched, public GraphUser {
   Result<bool> advance();
   // Begins and launches once more what `kept` was begun for. REQUIRES: may_repeat(), and nothing else since.
   // may_repeat() returns whether a queue that holds this stream alone would be begun with this hit now.
-  bool may_repeat(const PlanCache::Hit& kept, gpu::Stream stream) const;
+  bool may_repeat(const PlanCache::Hit& kept, gpu::Stream stream) const {
+    if (!is_kept(kept)) return false;
+    if (!stream) return true;  // the default stream is never captured
+    const auto capture = device_.capture_of(stream);
+    return capture && *capture == 0;
+  }
   Status repeat(const PlanCache::Hit& kept);
   // Connects, plans and launches for this communicator alone. Waits only for connections and for room.
   Status run(const TaskQueue& queue, void (*idle)() = nullptr);

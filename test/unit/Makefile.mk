@@ -57,7 +57,7 @@ test_unit_net_tcp_test_tsan_SOURCES = test/unit/net/tcp_test.cpp src/net/bootstr
 	src/net/bootstrap/door.cpp \
 	src/net/bootstrap/interfaces.cpp src/net/bootstrap/socket.cpp \
 	src/net/bootstrap/spare.cpp src/net/tcp/channel.cpp src/net/tcp/endpoint.cpp src/net/step_lanes.cpp \
-	src/net/tcp/step_stream.cpp src/net/tcp/tcp.cpp
+	src/net/tcp/step_stream.cpp src/net/tcp/tcp.cpp src/net/tcp/tcp_end.cpp
 test_unit_net_tcp_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_net_tcp_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_net_tcp_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)

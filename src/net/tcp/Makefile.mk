@@ -7,4 +7,6 @@ GC_NET_SOURCES += \
 	src/net/tcp/step_stream.cpp \
 	src/net/tcp/step_stream.h \
 	src/net/tcp/tcp.cpp \
+	src/net/tcp/tcp_end.cpp \
+	src/net/tcp/tcp_end.h \
 	src/net/tcp/token.h

@@ -89,6 +89,7 @@ class OneShot {
     const uint32_t packs = count_ == 0 ? 1 : (count_ + kPer - 1) / kPer;
     if (first >= packs) return true;
     const proto::Pack own = send(first, turn.is_first, turn.early);
+    if (first == 0 && network_) post(packs);
     for (uint32_t p = first + step; p < packs; p += step) send(p, false, {});
     bool ok = finish(first, own);
     for (uint32_t p = first + step; ok && p < packs; p += step)
@@ -111,6 +112,8 @@ class OneShot {
       : n_(static_cast<uint32_t>(comm.n_ranks)),
         rank_(static_cast<uint32_t>(comm.rank)),
         flag_(flag),
+        network_(comm.network_mesh != 0),
+        lines_(network_ ? proto::kNetworkMeshLines : proto::kMeshLines),
         latch_(comm.latch),
         mesh_(comm.mesh),
         to_(lines_of(channel, rank_)),
@@ -132,7 +135,7 @@ class OneShot {
   }
   GC_DEV size_t lines_of(uint32_t channel, uint32_t source) const {
     const uint32_t flag = proto::kMutant == 4 ? 0 : flag_;  // 4: one half for all operations
-    return proto::mesh_offset(static_cast<int>(n_), static_cast<int>(channel), flag, static_cast<int>(source));
+    return proto::mesh_offset(static_cast<int>(n_), static_cast<int>(channel), flag, static_cast<int>(source), lines_);
   }
   // Returns the bytes of a pack of a share.
   static GC_DEV uint32_t bytes(uint32_t count, uint32_t pack) {
@@ -194,8 +197,17 @@ class OneShot {
       }
       GC_UNROLL
       for (uint32_t k = 0; k < kBatch; ++k) {
-        if (to[k] != nullptr) proto::ll_store(to[k], index, pack[k], flag_);
+        if (to[k] != nullptr) proto::ll_store(to[k], index, pack[k], flag_, lines_ / 2);
       }
+    }
+  }
+
+  // Tells the host how many packs there are for each rank.
+  GC_DEV void post(uint32_t packs) const {
+    for (uint32_t rank = 0; rank < n_; ++rank) {
+      if (rank == rank_) continue;
+      auto* const to = reinterpret_cast<uint64_t*>(mesh_[rank] + proto::mesh_post_offset(static_cast<int>(n_), flag_));
+      proto::store_relaxed(to, proto::mesh_post(flag_, exchange_.has(rank_, rank) ? packs : 1));
     }
   }
 
@@ -230,7 +242,8 @@ class OneShot {
     for (uint32_t turn = proto::first_turn();; ++turn) {
       GC_UNROLL
       for (uint32_t k = 0; k < kBatch; ++k) {
-        if (awaited(base + k, index)) in[k] = proto::ll_load(received_ + (base + k) * kSourceBytes, index);
+        if (awaited(base + k, index))
+          in[k] = proto::ll_load(received_ + (base + k) * source_bytes(), index, lines_ / 2);
       }
       bool all = true;
       GC_UNROLL
@@ -244,9 +257,11 @@ class OneShot {
     return rank < n_ && rank != rank_ && comes(rank, rank_, index);
   }
 
-  static constexpr size_t kSourceBytes = size_t{proto::kMeshLines} * proto::kMeshLineBytes;
+  GC_DEV size_t source_bytes() const { return lines_ * proto::kMeshLineBytes; }
 
   const uint32_t n_, rank_, flag_;
+  const bool network_;
+  const uint32_t lines_;  // of a source
   const proto::FaultLatch* const latch_;
   uint8_t* const* const mesh_;
   const size_t to_;                // in each rank's mesh: where this rank's lines go

@@ -1,6 +1,8 @@
 # Room net: bootstrap sockets and transports.
 GC_NET_SOURCES = \
 	src/net/host_blocks.h \
+	src/net/mesh_lines.cpp \
+	src/net/mesh_lines.h \
 	src/net/p2p.cpp \
 	src/net/shm.cpp \
 	src/net/step_lanes.cpp \

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "net/mesh_lines.h"
 #include "proto/format/connection.h"
 
 namespace gpucoll::net {
@@ -49,6 +50,7 @@ enum class Side { send, receive };
 struct LinkShape {
   int lanes;
   proto::ConnectionShape slots;
+  MeshMemory mesh = {};  // if there is any: the link brings its lines, instead of steps, and has no connectors
 };
 
 // An end has nothing left to move; or something, once the other side or the kernels go on; or it has just moved some.

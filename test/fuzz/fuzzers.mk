@@ -8,7 +8,7 @@ objects := $(addsuffix .o, \
   src/base/system_limits \
   src/core/plan/tuner src/core/plan/tuning_file \
   src/mpi/board src/mpi/remote_process \
-  src/net/step_lanes) \
+  src/net/mesh_lines src/net/step_lanes) \
   $(call room_objects, src/net/bootstrap src/net/tcp)
 fuzzers := $(addsuffix _fuzz, $(targets))
 flags := -std=c++20 -O1 -g1 -pthread -MMD -fsanitize=address,undefined -fno-sanitize-recover=undefined \

@@ -1,9 +1,11 @@
 // Plays the other end of a link over sockets: it sends frames of any lane, step and size, to a receiving end whose
-// kernels drain at once, and heads to a sending end. The blocks are exactly as long as the format says.
+// kernels drain at once, heads to a sending end, and packs of a mesh. The blocks and the mesh's buffer are exactly as
+// long as the format says.
 #include <memory>
 #include <vector>
 
 #include "input.h"
+#include "net/mesh_lines.h"
 #include "net/step_lanes.h"
 #include "net/tcp/step_stream.h"
 
@@ -37,12 +39,17 @@ class Ends final : public net::FrameSink {
   }
   Result<uint8_t*> begin(const proto::StepFrame& frame) override {
     if (frame.lane >= kLanes) return Status::error(Code::remote, "no such lane");
+    if (frame.kind == proto::StepKind::kPacks) return mesh_.place(frame);
     if (frame.kind == proto::StepKind::kData) return receiving_[frame.lane].place(frame);
     GC_TRY(sending_[frame.lane].drained(frame.step));
     return static_cast<uint8_t*>(nullptr);
   }
   Status end(const proto::StepFrame& frame) override {
     if (frame.kind == proto::StepKind::kHead) return {};
+    if (frame.kind == proto::StepKind::kPacks) {
+      mesh_.arrived(frame);
+      return {};
+    }
     receiving_[frame.lane].arrived(frame);
     auto* const head = reinterpret_cast<uint64_t*>(in_[frame.lane].send_block() + SendBlock::kHeadOffset);
     *head = receiving_[frame.lane].tail();
@@ -53,6 +60,8 @@ class Ends final : public net::FrameSink {
   Blocks in_[kLanes], out_[kLanes];
   std::vector<net::ReceivingLane> receiving_;
   std::vector<net::SendingLane> sending_;
+  std::vector<uint64_t> buffer_ = std::vector<uint64_t>(proto::network_mesh_bytes(2) / sizeof(uint64_t));
+  net::ReceivingLines mesh_{{reinterpret_cast<uint8_t*>(buffer_.data()), 2, 1}};
 };
 
 }  // namespace

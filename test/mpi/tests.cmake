@@ -531,8 +531,11 @@ gc_nodes_test(collectives aab COMMAND test/mpi/collectives 20)
 gc_nodes_test(exchanges abc LABELS asan COMMAND test/mpi/collectives 20)
 gc_nodes_test(exchanges_up_to_100_bytes abcd ENV GPUCOLL_EXCHANGE_BYTES=100 COMMAND test/mpi/collectives 10)
 gc_nodes_test(exchanges_in_order abcd LABELS asan COMMAND test/mpi/sum_order)
+# Without a mesh, as over verbs.
+gc_nodes_test(exchanges_as_messages abc ENV GPUCOLL_ONE_SHOT_BYTES=off COMMAND test/mpi/collectives 10)
+gc_nodes_test(exchanges_as_messages_in_order abcd ENV GPUCOLL_ONE_SHOT_BYTES=off COMMAND test/mpi/sum_order)
 gc_mpi_mutant(598 MUST_PRINT "is not in the order of the ranks" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY}
-  COMMAND ${GC_SOURCE}/test/mpi/as_nodes.sh abc ${GC_BUILD}/test/mpi/sum_order)
+  ENV GPUCOLL_ONE_SHOT_BYTES=off COMMAND ${GC_SOURCE}/test/mpi/as_nodes.sh abc ${GC_BUILD}/test/mpi/sum_order)
 gc_nodes_test(exchanges_off abc ENV GPUCOLL_EXCHANGE_BYTES=off COMMAND test/mpi/collectives 10)
 gc_nodes_test(round_robin ababab COMMAND test/mpi/collectives 10)
 gc_nodes_test(round_robin_rings abab ENV GPUCOLL_ALGORITHM=ring COMMAND test/mpi/generated --cases 150)

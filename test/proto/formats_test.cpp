@@ -113,6 +113,9 @@ TEST(Formats, MeshDocumentHasTheConstantsOfTheHeader) {
   expect_constant(text, "kMeshLineData", proto::kMeshLineData);
   expect_constant(text, "kMeshChannelData", proto::kMeshChannelData);
   expect_constant(text, "kMeshMaxRanks", proto::kMeshMaxRanks);
+  expect_constant(text, "kNetworkMeshLines", proto::kNetworkMeshLines);
+  expect_constant(text, "kNetworkMeshData", proto::kNetworkMeshData);
+  expect_constant(text, "kMeshPostBytes", proto::kMeshPostBytes);
 }
 
 TEST(Formats, LineMeshDocumentHasTheConstantsOfTheHeader) {

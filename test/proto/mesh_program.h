@@ -4,6 +4,8 @@
 #pragma once
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <thread>
 
 #include "plan_runner.h"
 
@@ -40,6 +42,7 @@ struct Options {
   proto::Reduction reduction = {};
   uint64_t first_step = 0;  // of the line mesh
   uint32_t first_opening = 0;
+  std::function<bool(World&)> host = {};  // of a network mesh: moves lines once; false: none were there
 };
 
 // What ThreadSanitizer looks for is the same for all types, which take long to compile.
@@ -124,7 +127,7 @@ class Program {
 
   Program(int n_ranks, int threads, std::vector<Launch> launches, const Options& options)
       : n_(n_ranks), threads_(threads), launches_(std::move(launches)), options_(options), world_(n_ranks, 1, 128) {
-    world_.add_mesh();
+    options.host ? world_.add_network_mesh() : world_.add_mesh();
     world_.add_line_mesh(options.first_step);
     for (int r = 0; r < n_; ++r)
       for (proto::ChannelComm& comm : world_.comm(r).channel) comm.openings = options.first_opening;
@@ -145,6 +148,10 @@ class Program {
     Watch watch(world_);
     std::vector<std::unique_ptr<gpu::emu::BlockBarrier>> launch_ends;
     for (int r = 0; r < n_; ++r) launch_ends.push_back(std::make_unique<gpu::emu::BlockBarrier>());
+    std::jthread host([this](const std::stop_token& stop) {
+      while (options_.host && !stop.stop_requested())
+        if (!options_.host(world_)) std::this_thread::yield();
+    });
     run_grids(n_, most_blocks_, threads_, [&](int rank, gpu::EmuBlock block) {
       for (size_t l = 0; l < launches_.size(); ++l) {
         block.n_blocks = blocks_[l];

@@ -87,7 +87,7 @@ class World {
   // Connections for send and receive between all pairs. REQUIRES: n_channels is a power of two.
   void add_pairs(int n_channels, uint32_t slot_bytes) {
     for (Rank& rank : ranks_) {
-      for (proto::ChannelComm& comm : rank.comm->channel) comm.n_pair_channels = static_cast<uint32_t>(n_channels);
+      for (proto::ChannelComm& comm : rank.comm->channel) comm.n_pair_channels = static_cast<uint16_t>(n_channels);
       rank.add_connectors(proto::kPairLinks, n_channels, slot_bytes);
     }
     for (int c = 0; c < n_channels; ++c) {
@@ -100,6 +100,17 @@ class World {
       for (proto::ChannelComm& comm : rank.comm->channel) std::copy(mesh_.begin(), mesh_.end(), comm.mesh);
     }
   }
+  // Each rank has its own buffer, and images of the others', in which the test's host finds what ranks store.
+  void add_network_mesh() {
+    for (int i = 0; i < n_ * n_; ++i) mesh_.push_back(mesh_memory_.emplace_back(proto::network_mesh_bytes(n_)).data());
+    for (int r = 0; r < n_; ++r) {
+      proto::ChannelComm& comm = ranks_[static_cast<size_t>(r)].comm->channel[0];
+      comm.network_mesh = 1;
+      for (int peer = 0; peer < n_; ++peer) comm.mesh[peer] = mesh_of(r, peer);
+    }
+  }
+  // Returns a rank's buffer of a network mesh, where both are the same; else its image of the peer's.
+  uint8_t* mesh_of(int rank, int peer) const { return mesh_[static_cast<size_t>(rank * n_ + peer)]; }
   // step: how many have been taken.
   void add_line_mesh(uint64_t step = 0) {
     std::vector<uint8_t*> lines;

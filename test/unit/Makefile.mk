@@ -16,6 +16,11 @@ test_unit_net_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/address_test
 test_unit_net_address_test_SOURCES = test/unit/net/address_test.cpp
 test_unit_net_address_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/net/mesh_lines_test
+GC_MESH_LINES_TEST_SOURCES = test/unit/net/mesh_lines_test.cpp test/proto/mesh_program.h test/proto/plan_runner.h \
+	test/proto/world.h test/proto/thread_block.h
+test_unit_net_mesh_lines_test_SOURCES = $(GC_MESH_LINES_TEST_SOURCES)
+test_unit_net_mesh_lines_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/tcp_test
 test_unit_net_tcp_test_SOURCES = test/unit/net/tcp_test.cpp test/unit/net/link_kernels.h
 test_unit_net_tcp_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
@@ -52,12 +57,17 @@ test_unit_net_verbs_failover_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
 endif
 endif
 if TSAN_VARIANTS
+check_PROGRAMS += test/unit/net/mesh_lines_test_tsan
+test_unit_net_mesh_lines_test_tsan_SOURCES = $(GC_MESH_LINES_TEST_SOURCES) src/net/mesh_lines.cpp
+test_unit_net_mesh_lines_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_net_mesh_lines_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_net_mesh_lines_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/tcp_test_tsan
 test_unit_net_tcp_test_tsan_SOURCES = test/unit/net/tcp_test.cpp src/net/bootstrap/address.cpp src/net/bootstrap/dialed_connection.cpp \
 	src/net/bootstrap/door.cpp \
 	src/net/bootstrap/interfaces.cpp src/net/bootstrap/socket.cpp \
 	src/net/bootstrap/spare.cpp src/net/tcp/channel.cpp src/net/tcp/endpoint.cpp src/net/step_lanes.cpp \
-	src/net/tcp/step_stream.cpp src/net/tcp/tcp.cpp src/net/tcp/tcp_end.cpp
+	src/net/mesh_lines.cpp src/net/tcp/step_stream.cpp src/net/tcp/tcp.cpp src/net/tcp/tcp_end.cpp
 test_unit_net_tcp_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_net_tcp_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_net_tcp_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)

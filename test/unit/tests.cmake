@@ -87,6 +87,14 @@ if(GC_TSAN_VARIANTS)  # a child of several threads may start no others there
   gc_test(unit.bootstrap.tsan LABELS unit
     COMMAND test/unit/net/bootstrap_test_tsan --gtest_filter=-Few*:SocketBootstrap.NamesARankThatIsStopped)
 endif()
+gc_test(unit.mesh_lines LABELS unit COMMAND test/unit/net/mesh_lines_test)
+if(GC_TSAN_VARIANTS)
+  gc_test(unit.mesh_lines.tsan LABELS unit TIMEOUT 240 COMMAND test/unit/net/mesh_lines_test_tsan)
+endif()
+gc_mutant(605 MUST_PRINT "FAILED.*MeshLines.AreTakenOnceAllAreThere" LABELS unit
+  COMMAND test/unit/net/mesh_lines_test --gtest_filter=MeshLines.AreTaken*)  # packs are taken that are not there
+gc_mutant(606 MUST_PRINT "FAILED.*MeshLines.RefuseWhatIsNoOperation" LABELS unit
+  COMMAND test/unit/net/mesh_lines_test --gtest_filter=MeshLines.Refuse*)  # an operation is taken out of turn
 gc_test(unit.tcp LABELS unit COMMAND test/unit/net/tcp_test)
 gc_mutant(490 MUST_PRINT "FAILED.*TcpLink.AnOrderlyEnd" LABELS unit
   COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.AnOrderlyEnd*)  # the mark is never sent

@@ -199,6 +199,7 @@ Communicator::~Communicator() {
   tables_.reset();
   links_.reset();
   mesh_.reset();
+  network_mesh_.reset();
   line_mesh_.reset();
   landing_mesh_.reset();
   if (scratch_) device_.release(scratch_);

@@ -23,6 +23,7 @@
 #include "core/connect/link_breaks.h"
 #include "core/connect/links.h"
 #include "core/connect/mesh.h"
+#include "core/connect/network_mesh.h"
 #include "core/connect/requirements.h"
 #include "core/copy_engine/copy_messages.h"
 #include "core/copy_engine/copy_reduction.h"
@@ -258,6 +259,7 @@ class Communicator final : public Watched, public GraphUser {
       : device_(device), kernels_(kernels), options_(options), memory_(device) {}
   bool over_network() const;
   bool p2p_everywhere() const;
+  bool tcp_everywhere() const;
   KernelActivity activity() const noexcept;
   Status allocate();
   Status prepare();
@@ -269,9 +271,12 @@ class Communicator final : public Watched, public GraphUser {
   Status make_connections(const Requirements& required, PeerWait& wait);
   Status compare_requirements(const Requirements& required, PeerWait& wait);
   Status make_mesh(PeerWait& wait);
+  Status make_network_mesh(PeerWait& wait);
   Status make_line_mesh(PeerWait& wait);
   Result<bool> connect_mesh(std::unique_ptr<Mesh>* mesh, PeerWait& wait);
-  bool needs_mesh(const Requirements& required) const noexcept { return required.mesh && capabilities_.mesh && !mesh_; }
+  bool needs_mesh(const Requirements& required) const noexcept {
+    return required.mesh && capabilities_.mesh && !mesh_ && !network_mesh_;
+  }
   bool needs_line_mesh(const Requirements& required) const noexcept {
     return required.line_mesh && capabilities_.line_mesh && !line_mesh_;
   }
@@ -349,6 +354,7 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<MessageCounts> message_counts_;  // null: no link goes over a network
   std::unique_ptr<Links> links_;
   std::unique_ptr<Mesh> mesh_, line_mesh_;
+  std::unique_ptr<NetworkMesh> network_mesh_;  // in the place of mesh_
   std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Exports> exports_;
   std::unique_ptr<PeerPages> pages_;

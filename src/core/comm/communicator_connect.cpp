@@ -66,6 +66,13 @@ bool Communicator::p2p_everywhere() const {
   return params().transport != kTransportShm && !over_network() && (peers_.common_capabilities() & proto::kReachesAll);
 }
 
+// Returns whether the links between all ranks go over sockets.
+bool Communicator::tcp_everywhere() const {
+  if (params().transport == kTransportTcp) return true;
+  return params().transport == kTransportAuto && nodes().size() == size() &&
+         !(peers_.common_capabilities() & proto::kHasVerbs);
+}
+
 void Communicator::prepare_links() {
   nodes_.emplace(peers_.node_numbers());
   const gpu::Device::Defaults defaults = device_.defaults();
@@ -83,11 +90,17 @@ void Communicator::prepare_links() {
   const int warp = device_.warp_threads();  // barriers of a GPU are for whole warps
   capabilities_.threads = (param_or(params().threads, defaults.threads) + warp - 1) / warp * warp;
   capabilities_.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
-  capabilities_.mesh = p2p && size() > 1 && size() <= proto::kMeshMaxRanks &&
-                       capabilities_.one_shot_bytes >= static_cast<uint64_t>(size());
+  int most_in_mesh = p2p ? proto::kMeshMaxRanks : 0;
+  if (over_network() && tcp_everywhere()) {
+    const uint64_t most = param_or(params().exchange_bytes, proto::kNetworkMeshData) * static_cast<uint64_t>(size());
+    capabilities_.one_shot_bytes = std::min(capabilities_.one_shot_bytes, most);
+    most_in_mesh = kMostExchanging;
+  }
+  capabilities_.mesh =
+      size() > 1 && size() <= most_in_mesh && capabilities_.one_shot_bytes >= static_cast<uint64_t>(size());
   capabilities_.ll128 = p2p && (peers_.common_capabilities() & proto::kKeepsLinesWhole);
   capabilities_.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
-  if (capabilities_.mesh) capabilities_.zero_copy_bytes = least_zero_copy(defaults, size(), capabilities_.table);
+  if (capabilities_.mesh && p2p) capabilities_.zero_copy_bytes = least_zero_copy(defaults, size(), capabilities_.table);
   capabilities_.line_mesh = capabilities_.mesh && capabilities_.ll128 && capabilities_.all_pairs_bytes != 0;
   const uint64_t buffer_bytes =
       over_network() ? std::min(defaults.buffer_bytes, kNetworkBuffer) : uint64_t{defaults.buffer_bytes};
@@ -180,7 +193,7 @@ Result<CommProperties> Communicator::shape(const std::vector<gpu::Stream>& strea
 Status Communicator::make_launcher() {
   auto* kernel_words = static_cast<HostWords*>(host_.kernel);
   if (!tables_) {
-    DeviceTablesOptions options = {rank(), nodes(), {}, {}, nullptr, nullptr};
+    DeviceTablesOptions options = {rank(), nodes(), {}, {}, nullptr, nullptr, capabilities_.mesh && over_network()};
     options.channels[kCollectiveLinks] = capabilities_.channels;
     options.channels[kPairLinks] = capabilities_.pair_channels;
     std::copy(std::begin(capabilities_.slots), std::end(capabilities_.slots), options.slots);
@@ -189,7 +202,7 @@ Status Communicator::make_launcher() {
     GC_TRY_AS(tables_, DeviceTables::create(device_, options));
   }
   if (!resident_) resident_.emplace(words()->doorbell, linger_bound(device_));
-  if (most_exchanged_bytes(size(), nodes().size()) && !exchange_memory_) {
+  if (most_exchanged_bytes(size(), nodes().size()) && !capabilities_.mesh && !exchange_memory_) {
     GC_TRY_AS(void* const memory, device_.allocate(exchange_memory_bytes(size())));
     exchange_memory_ = static_cast<uint8_t*>(memory);
   }
@@ -311,9 +324,19 @@ Status Communicator::compare_requirements(const Requirements& required, PeerWait
 }
 
 Status Communicator::make_mesh(PeerWait& wait) {
+  if (over_network()) return make_network_mesh(wait);
   mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::mesh_bytes(size()), *causes_);
   GC_TRY_AS(capabilities_.mesh, connect_mesh(&mesh_, wait));
   return capabilities_.mesh ? tables_->set_mesh(mesh_->buffers()) : Status();
+}
+// It is good for all ranks or none.
+Status Communicator::make_network_mesh(PeerWait& wait) {
+  GC_TRY_AS(network_mesh_, NetworkMesh::create(rank(), size(), memory_));
+  Status status = contained([&] { return links_->make(network_mesh_->links(), wait); });
+  MailboxBootstrap bootstrap(*mailbox_, wait, Purpose::connections, peers_);
+  uint32_t nothing = 0;
+  GC_TRY(peers_.agree(bootstrap, status, &nothing));
+  return tables_->set_mesh(network_mesh_->buffers());
 }
 Status Communicator::make_line_mesh(PeerWait& wait) {
   line_mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::line_mesh_bytes(size()), *causes_);
@@ -428,7 +451,7 @@ Status Communicator::agree_on_links(const Status& mine, PeerWait& wait) {
              p2p              ? "over p2p"
              : over_network() ? links_->over_network()
                               : "not all over p2p",
-             mesh_ ? ", and a mesh" : "");
+             mesh_ || network_mesh_ ? ", and a mesh" : "");
   return {};
 }
 

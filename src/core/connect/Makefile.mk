@@ -11,6 +11,8 @@ GC_CORE_SOURCES += \
 	src/core/connect/mesh.cpp \
 	src/core/connect/mesh.h \
 	src/core/connect/message_counts.h \
+	src/core/connect/network_mesh.cpp \
+	src/core/connect/network_mesh.h \
 	src/core/connect/nodes.h \
 	src/core/connect/requirements.cpp \
 	src/core/connect/requirements.h \

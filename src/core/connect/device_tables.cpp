@@ -74,7 +74,8 @@ void DeviceTables::set_up(proto::ChannelComm* comm, int channel) const {
   comm->rank = options_.rank;
   comm->n_ranks = n_ranks();
   comm->n_channels = static_cast<uint32_t>(options_.channels[proto::kCollectiveLinks]);
-  comm->n_pair_channels = static_cast<uint32_t>(options_.channels[proto::kPairLinks]);
+  comm->n_pair_channels = static_cast<uint16_t>(options_.channels[proto::kPairLinks]);
+  comm->network_mesh = options_.network_mesh ? 1 : 0;
   comm->latch = options_.latch;
   comm->doorbell = options_.doorbell;
   comm->line_mesh = reinterpret_cast<proto::LineMeshEnds*>(base_ + layout_.line_mesh) + channel;

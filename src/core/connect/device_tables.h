@@ -23,6 +23,7 @@ struct DeviceTablesOptions {
   proto::ConnectionShape slots[proto::kLinkKinds];
   proto::FaultLatch* latch;   // kernel address
   proto::Doorbell* doorbell;  // kernel address
+  bool network_mesh = false;
 };
 
 // A connector and where it belongs.

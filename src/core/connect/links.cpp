@@ -19,9 +19,10 @@ const char* describe(const LinkName& name) {
 
 }  // namespace
 
-std::vector<Attempt> Links::attempts(int peer) const {
+std::vector<Attempt> Links::attempts(const LinkName& name) const {
+  const int peer = name.peer;
   const Attempt tcp = {&net::tcp_transport(), nullptr}, verbs = {&net::verbs_transport(), nullptr};
-  if (options_.transport == kTransportTcp) return {tcp};
+  if (options_.transport == kTransportTcp || name.kind == proto::kMeshLinks) return {tcp};
   if (options_.transport == kTransportVerbs) return {verbs};
   if (peers_.remote(peer) && (peers_.common_capabilities() & proto::kHasVerbs)) return {verbs, tcp};
   if (peers_.remote(peer)) return {tcp};
@@ -58,14 +59,19 @@ proto::Connector Links::connector(const LinkName& name, int lane) const {
   return piece->end->connector(lane);
 }
 
+// Returns the shape of the lanes that a wish adds.
+net::LinkShape Links::shape_of(const LinkWish& wish) const {
+  const int missing = wish.lanes - lanes(wish.name);
+  if (wish.name.kind == proto::kMeshLinks) return {missing, {}, wish.mesh};
+  return {missing, options_.slots[wish.name.kind]};
+}
+
 Status Links::make(const std::vector<LinkWish>& wishes, PeerWait& wait) {
   std::vector<Wireup> wireups;
   wireups.reserve(wishes.size());
-  for (const auto& [name, wanted, channels] : wishes) {
-    const int missing = wanted - lanes(name);
-    if (missing > 0)
-      wireups.emplace_back(name, net::LinkShape{missing, options_.slots[name.kind]}, attempts(name.peer), mailbox_,
-                           memory_, causes_);
+  for (const LinkWish& wish : wishes) {
+    const net::LinkShape shape = shape_of(wish);
+    if (shape.lanes > 0) wireups.emplace_back(wish.name, shape, attempts(wish.name), mailbox_, memory_, causes_);
   }
   Status status = contained([&] { return wireup_all(wireups, wait); });
   for (Wireup& wireup : wireups)

@@ -33,6 +33,7 @@ struct LinkWish {
   LinkName name;
   int lanes;
   std::vector<int> channels = {};  // of collectives, to which the new lanes go
+  net::MeshMemory mesh = {};       // of links of a mesh
 };
 
 class Links {
@@ -47,7 +48,7 @@ class Links {
   // number of lanes, at any time, together with other links. Afterwards all are there; on failure, those that could be
   // made.
   Status make(const std::vector<LinkWish>& wishes, PeerWait& wait);
-  // REQUIRES: lane < lanes(name).
+  // REQUIRES: lane < lanes(name); not of a mesh.
   proto::Connector connector(const LinkName& name, int lane) const;
   // Returns whether the link is there, and its memory is the peer's device memory.
   bool over_p2p(const LinkName& name) const;
@@ -78,7 +79,8 @@ class Links {
   bool reaches(int peer) const { return linked_.contains(peer); }
 
  private:
-  std::vector<Attempt> attempts(int peer) const;
+  std::vector<Attempt> attempts(const LinkName& name) const;
+  net::LinkShape shape_of(const LinkWish& wish) const;
   Status wireup_all(std::vector<Wireup>& wireups, PeerWait& wait);
   Status advance_all(std::vector<Wireup>& wireups, PeerWait& wait);
   Status keep(Wireup& wireup);

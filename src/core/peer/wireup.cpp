@@ -20,6 +20,7 @@ struct LinkLetter {
 
 proto::MailboxLane lane_of(const LinkName& name) {
   const bool send = name.side == net::Side::send;
+  if (name.kind == proto::kMeshLinks) return send ? proto::kLaneMeshSend : proto::kLaneMeshReceive;
   if (name.kind == proto::kPairLinks) return send ? proto::kLanePairSend : proto::kLanePairReceive;
   return send ? proto::kLaneCollectiveSend : proto::kLaneCollectiveReceive;
 }

@@ -118,7 +118,7 @@ bool goes_as_messages(Function function, uint64_t bytes, const CommProperties& s
 
 uint64_t most_exchanged_bytes(int n_ranks, int n_nodes) {
   const bool can = n_ranks > 1 && n_nodes == n_ranks && n_ranks <= kMostExchanging;
-  return can ? param_or(params().exchange_bytes, kMostExchangedBytes) : 0;
+  return can ? std::min(param_or(params().exchange_bytes, kMostExchangedBytes), kMostExchangedBytes) : 0;
 }
 
 bool reduces_by_exchange(const CollectiveTask& task, const CommProperties& shape) {

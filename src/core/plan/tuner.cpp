@@ -59,9 +59,9 @@ constexpr Model kEmulated = {40,
                              {1024, 256, 32768}};
 
 // Between nodes over sockets, where one thread moves all channels, and a few keep it busy. Links there carry Simple
-// alone.
-constexpr Speed kSocket = {30, 2, 4, 4, 65536};
-constexpr Model kNetwork = {40, 40, 40, 0, {kSocket, kSocket, kSocket}, kSocket, kSocket, 0.8, {0, 65536, 65536}};
+// alone, but for those of a mesh.
+constexpr Speed kSocket = {30, 2, 4, 4, 65536}, kSocketMesh = {25, 2, 4, 4, 65536};
+constexpr Model kNetwork = {40, 40, 40, 0, {kSocket, kSocket, kSocket}, kSocketMesh, kSocket, 0.8, {0, 65536, 65536}};
 
 constexpr double kBytesPerUs = 1000;  // of 1 GB/s
 
@@ -144,7 +144,9 @@ double pipeline_chunk(double channel_bytes, int n_hops) {
   return std::min(channel_bytes, std::max(kLeast, std::sqrt(channel_bytes * kMoveCost / n_hops)));
 }
 
-int one_shot_channels(const CommProperties& shape) { return std::min(proto::kMeshChannels, shape.most_blocks); }
+int one_shot_channels(const CommProperties& shape) {
+  return shape.network ? 1 : std::min(proto::kMeshChannels, shape.most_blocks);
+}
 
 Choice one_shot_choice(Function function, uint64_t bytes, const CommProperties& shape, const Model& model) {
   constexpr uint64_t kPackBytes = 16;
@@ -298,7 +300,9 @@ Paths possible_paths(Function function, uint64_t bytes, const CommProperties& sh
 
 // A channel's share may be a whole granule of 128 bytes above the mean, hence the distance from the mesh's limit.
 uint64_t most_one_shot_bytes(const CommProperties& shape) {
-  const uint64_t most = static_cast<uint64_t>(one_shot_channels(shape)) * (proto::kMeshChannelData - 128);
+  const uint64_t most = shape.network
+                            ? proto::kNetworkMeshData
+                            : static_cast<uint64_t>(one_shot_channels(shape)) * (proto::kMeshChannelData - 128);
   return std::min(shape.one_shot_bytes / static_cast<uint64_t>(std::max(shape.n_ranks, 1)), most);
 }
 
@@ -332,7 +336,8 @@ bool pair_in_ll(uint64_t bytes, const CommProperties& shape, int most_parts) {
 const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes,
                      const CommProperties& shape, bool has_one_shot) {
   if (!supported(function, algorithm, protocol)) return "there is no such kernel";
-  if (protocol != Protocol::simple && shape.network) return "links between nodes carry Simple alone";
+  if (protocol != Protocol::simple && algorithm != Algorithm::one_shot && shape.network)
+    return "links between nodes carry Simple alone";
   if (protocol == Protocol::ll128 && !shape.ll128)
     return "not every link keeps 128-byte stores whole (parameter ll128_links)";
   if (algorithm == Algorithm::all_pairs) return all_pairs_obstacle(function, bytes, shape);

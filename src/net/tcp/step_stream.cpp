@@ -38,14 +38,10 @@ Status not_sent(int errnum) {
                        strerror(errnum));
 }
 
-size_t data_bytes(const StepFrame& frame) {
-  return frame.kind == StepKind::kData ? static_cast<size_t>(proto::slice_bytes(frame.record)) : 0;
-}
-
 }  // namespace
 
 void FrameWriter::put(const StepFrame& frame, const uint8_t* data) {
-  frames_[(first_ + count_++) % kMostFrames] = {frame, data, data_bytes(frame)};
+  frames_[(first_ + count_++) % kMostFrames] = {frame, data, static_cast<size_t>(data_bytes(frame))};
 }
 
 size_t FrameWriter::bytes() const noexcept {
@@ -125,7 +121,7 @@ Status FrameReader::take_header(const uint8_t** data, size_t* bytes, FrameSink& 
   *bytes -= now;
   if (header_ < sizeof frame_) return {};
   const bool ends = frame_.kind == StepKind::kEnd;
-  const bool known = ends || frame_.kind == StepKind::kData || frame_.kind == StepKind::kHead;
+  const bool known = frame_.kind >= StepKind::kData && frame_.kind <= StepKind::kPacks;
   if (frame_.magic != proto::kStepMagic || !known || end_mark_)
     return Status::error(Code::remote, "it sends data that are not a step, as another version of gpucoll may");
   if (ends) {
@@ -134,7 +130,7 @@ Status FrameReader::take_header(const uint8_t** data, size_t* bytes, FrameSink& 
     return {};
   }
   GC_TRY_AS(place_, sink.begin(frame_));
-  missing_ = data_bytes(frame_);
+  missing_ = static_cast<size_t>(data_bytes(frame_));
   return missing_ == 0 ? take_data(0, sink) : Status();
 }
 

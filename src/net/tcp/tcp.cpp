@@ -1,11 +1,13 @@
-// The TCP transport: each end has all lanes' blocks in host memory of its own, mapped for its kernels.
+// The TCP transport. Links of steps: each end has all lanes' blocks in host memory of its own, mapped for its kernels.
 // The sending end sends what its kernels have put into slots, the receiving end puts it into the same slots of its own.
-// Several sockets carry the lanes, in turn.
+// Several sockets carry the lanes, in turn. Links of a mesh: the sending end sends the packs that its kernels have put
+// into an image of the peer's buffer, the receiving end puts them into its own buffer.
 #include <algorithm>
 #include <vector>
 
 #include "base/params.h"
 #include "net/host_blocks.h"
+#include "net/mesh_lines.h"
 #include "net/step_lanes.h"
 #include "net/tcp/tcp_end.h"
 #include "net/transport.h"
@@ -107,10 +109,58 @@ class StepReceiver final : public ListeningEnd {
   StepLanes<ReceivingLane> lanes_;
 };
 
+class MeshSender final : public DialingEnd {
+ public:
+  MeshSender(const LinkShape& shape, MemoryPort&) : DialingEnd(shape), lines_(shape.mesh) {}
+  static Status prepare() { return {}; }
+  proto::Connector connector(int) const override { return {}; }
+
+ private:
+  Status fill(size_t socket) override {
+    FrameWriter& writer = streams_[socket].writer;
+    StepFrame frame;
+    const uint8_t* data;
+    while (writer.has_room()) {
+      GC_TRY_AS(const bool filled, lines_.next(&frame, &data));
+      if (!filled) break;
+      writer.put(frame, data);
+    }
+    return {};
+  }
+  Result<uint8_t*> begin(const StepFrame&) override {
+    return Status::error(Code::remote, "it sends data where it receives");
+  }
+  Status end(const StepFrame&) override { return {}; }
+
+  SendingLines lines_;
+};
+
+class MeshReceiver final : public ListeningEnd {
+ public:
+  MeshReceiver(const LinkShape& shape, MemoryPort&) : ListeningEnd(shape), lines_(shape.mesh) {}
+  Status prepare() { return listen(1); }
+  proto::Connector connector(int) const override { return {}; }
+
+ private:
+  Status fill(size_t) override { return {}; }
+  Result<uint8_t*> begin(const StepFrame& frame) override {
+    if (frame.kind != StepKind::kPacks) return Status::error(Code::remote, "it sends no packs of a mesh");
+    return lines_.place(frame);
+  }
+  Status end(const StepFrame& frame) override {
+    lines_.arrived(frame);
+    return {};
+  }
+
+  ReceivingLines lines_;
+};
+
 class TcpTransport final : public Transport {
  public:
   const char* name() const override { return "tcp"; }
   Result<std::unique_ptr<LinkEnd>> make_end(Side side, const LinkShape& shape, MemoryPort& memory) override {
+    if (shape.mesh.memory)
+      return side == Side::send ? make_prepared<MeshSender>(shape, memory) : make_prepared<MeshReceiver>(shape, memory);
     return side == Side::send ? make_prepared<StepSender>(shape, memory) : make_prepared<StepReceiver>(shape, memory);
   }
 };

@@ -19,6 +19,13 @@
 // its operations: one without a share exchanges packs of nothing, as do ranks that have no data for each other. Between
 // launches the end of a launch is the barrier of all blocks, and channel 0 takes part in every operation. A stale flag
 // could be mistaken only where the same line next carries data exactly 2^32 - 2 operations later.
+//
+// A mesh over a network has one channel, kNetworkMeshLines lines of a source, and lies in host memory. A rank has,
+// beside its own buffer, an image of the buffer of each other rank. Its kernels store lines into the image, and the
+// hosts bring them from there into the buffer (net/mesh_lines.h). Behind the lines of an image lie two posts, one for
+// each parity. Thread 0 stores a post with each operation: the operation's flag, and how many packs there are for that
+// rank. A post says what to expect, not that it is there: that the lines' flags tell. An image is free for operation f
+// + 2, as a buffer is: every rank has received operation f then, so all of it has been sent.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -37,15 +44,27 @@ inline constexpr int kMeshMaxRanks = 16;                                // more 
 // The flag of the operation after the one of flag `flag`.
 constexpr GC_HD uint32_t next_mesh_flag(uint32_t flag) { return flag == UINT32_MAX ? 2 : flag + 1; }
 
+inline constexpr int kNetworkMeshLines = 2048;
+inline constexpr int kNetworkMeshPacks = kNetworkMeshLines / 2;
+inline constexpr size_t kNetworkMeshData = kNetworkMeshLines * kMeshLineData;
+inline constexpr size_t kMeshPostBytes = 128;  // of an image: both posts, in lines of their own
+
 // Behind the lines lie the notes of zero-copy operations (format/zero_copy.h).
 constexpr GC_HD size_t mesh_line_bytes(int n_ranks) {
   return size_t{kMeshChannels} * 2 * static_cast<size_t>(n_ranks) * kMeshLines * kMeshLineBytes;
 }
-// Byte offset of the lines that `source` stores on a channel.
-constexpr GC_HD size_t mesh_offset(int n_ranks, int channel, uint32_t flag, int source) {
+// Byte offset of the lines that `source` stores on a channel. lines: of one source.
+constexpr GC_HD size_t mesh_offset(int n_ranks, int channel, uint32_t flag, int source, uint32_t lines = kMeshLines) {
   return ((static_cast<size_t>(channel) * 2 + (flag & 1)) * static_cast<size_t>(n_ranks) +
           static_cast<size_t>(source)) *
-         (size_t{kMeshLines} * kMeshLineBytes);
+         (lines * kMeshLineBytes);
 }
+
+// Byte offset, in an image, of the post of an operation.
+constexpr GC_HD size_t mesh_post_offset(int n_ranks, uint32_t flag) {
+  return mesh_offset(n_ranks, 1, 0, 0, kNetworkMeshLines) + (flag & 1) * sizeof(uint64_t);
+}
+constexpr size_t network_mesh_bytes(int n_ranks) { return mesh_post_offset(n_ranks, 0) + kMeshPostBytes; }
+constexpr GC_HD uint64_t mesh_post(uint32_t flag, uint32_t packs) { return uint64_t{packs} << 32 | flag; }
 
 }  // namespace gpucoll::proto

@@ -85,11 +85,14 @@ enum MailboxLane : int {
   kLaneCollectiveReceive,
   kLanePairSend,
   kLanePairReceive,
+  kLaneMeshSend,
+  kLaneMeshReceive,
   kLaneSurvivors
 };
-inline constexpr int kLanes = 6;
+inline constexpr int kLanes = 8;
 inline constexpr MailboxLane kOppositeLane[kLanes] = {kLaneCommon,      kLaneCollectiveReceive, kLaneCollectiveSend,
-                                                      kLanePairReceive, kLanePairSend,          kLaneSurvivors};
+                                                      kLanePairReceive, kLanePairSend,          kLaneMeshReceive,
+                                                      kLaneMeshSend,    kLaneSurvivors};
 
 inline constexpr size_t kLetterBytes = 312;
 struct alignas(64) WireupSlot {

@@ -73,9 +73,10 @@ struct FaultLatch {
 inline constexpr uint32_t kFaultSizes = 1, kFaultCounts = 2;
 static_assert(sizeof(FaultLatch) == 32);
 
-// Connections for collectives (rings and trees) and for send and receive are separate.
-enum LinkKind : int { kCollectiveLinks = 0, kPairLinks = 1 };
-inline constexpr int kLinkKinds = 2;
+// Connections for collectives (rings and trees) and for send and receive are separate. Links of a mesh over a network
+// have no connectors.
+enum LinkKind : int { kCollectiveLinks = 0, kPairLinks = 1, kMeshLinks = 2 };
+inline constexpr int kLinkKinds = 2;  // that have connectors
 
 inline constexpr int kTreeChildren = 2;
 struct TreePlace {
@@ -92,7 +93,8 @@ struct alignas(128) ChannelComm {
   int32_t rank;
   int32_t n_ranks;
   uint32_t n_channels;       // of collectives; at most kMaxChannels
-  uint32_t n_pair_channels;  // of send and receive; a power of two, at most kMaxChannels
+  uint16_t n_pair_channels;  // of send and receive; a power of two, at most kMaxChannels
+  uint16_t network_mesh;     // not 0: the mesh goes over a network (format/mesh.h)
   FaultLatch* latch;         // kernel address
   ConnectionShape shape[kLinkKinds];
   Connector* send[kLinkKinds];  // [n_ranks]: this rank's sending end towards each peer

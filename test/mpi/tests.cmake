@@ -542,6 +542,11 @@ gc_nodes_test(round_robin_rings abab ENV GPUCOLL_ALGORITHM=ring COMMAND test/mpi
 gc_nodes_test(nonblocking_rings abab ENV GPUCOLL_ALGORITHM=ring COMMAND test/mpi/nonblocking)
 gc_nodes_test(uneven abbb ENV GPUCOLL_ALGORITHM=tree COMMAND test/mpi/collectives 10)
 gc_nodes_test(nonblocking ab COMMAND test/mpi/nonblocking)
+# The program frees memory while calls are under way: as on GPUs, that waits until the device rests, and launches wait for it.
+gc_nodes_test(nonblocking_freeing ab ENV GPUCOLL_EMU_EXCLUSIVE=1 COMMAND test/mpi/nonblocking)
+gc_mpi_mutant(610 MUST_PRINT "parameter timeout" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_TIMEOUT=10
+  COMMAND ${GC_SOURCE}/test/mpi/as_nodes.sh ab ${GC_BUILD}/test/mpi/nonblocking)
 gc_nodes_test(persistent aba COMMAND test/mpi/persistent)
 gc_nodes_test(generated abb COMMAND test/mpi/generated --cases 300)
 gc_nodes_test(neighbors aba COMMAND test/mpi/neighbors)

@@ -284,12 +284,22 @@ Result<bool> Communicator::begin_again(const PlanCache::Hit& kept, bool waits) {
   return true;
 }
 
+// Has the proxy move steps from now on. Behind a kernel's launch, another call of the device's runtime may wait until a
+// cudaFree of another thread returns, which waits until that kernel ends, which waits for its steps.
+void Communicator::begin_launching() noexcept {
+  if (gc_mutant(610)) return;
+  launching_.store(true, std::memory_order_release);  // before the proxy is woken; partner: activity()
+  links_->wake();
+}
+
 Result<bool> Communicator::advance() {
   const trace::Span span(trace::What::launch);
   const User user(users_);
+  begin_launching();
   auto all = contained([&] { return launcher_->advance(); });
   launched_.store(launcher_->launched(), std::memory_order_release);  // partner: activity()
-  links_->wake();
+  launching_.store(false, std::memory_order_release);
+  if (gc_mutant(610)) links_->wake();
   // The peers have launched their part, or will: they must not wait for this rank's.
   if (!all) fault_.raise(all.status());
   return all;

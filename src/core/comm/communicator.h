@@ -268,6 +268,7 @@ class Communicator final : public Watched, public GraphUser {
   void prepare_direct();
   CommProperties plain_shape() const;
   Status make_launcher();
+  void begin_launching() noexcept;
   Status make_connections(const Requirements& required, PeerWait& wait);
   Status compare_requirements(const Requirements& required, PeerWait& wait);
   Status make_mesh(PeerWait& wait);
@@ -380,7 +381,8 @@ class Communicator final : public Watched, public GraphUser {
   uint64_t handed_out_ = 0, in_vain_ = 0;  // numbers of the last ids, as the first rank
   std::map<int, HandedOut> letters_;       // the last one by sender, until hand_out() has used it
   std::atomic<int> users_{0};
-  std::atomic<uint64_t> launched_{0};  // the launcher writes it, the watchdog reads it
+  std::atomic<uint64_t> launched_{0};   // the launcher writes it, the watchdog reads it
+  std::atomic<bool> launching_{false};  // advance() may have launched more than launched_
   // The watchdog's: since when no launch has ended while some were outstanding.
   uint64_t seen_done_ = 0;
   RunningClock::time_point stalled_since_ = {};

@@ -125,6 +125,7 @@ void Communicator::prepare_links() {
 // Returns whether kernels of this communicator may have steps under way. Any thread.
 KernelActivity Communicator::activity() const noexcept {
   if (device_failed()) return KernelActivity::none;
+  if (launching_.load(std::memory_order_acquire)) return KernelActivity::launched;
   const uint64_t launched = launched_.load(std::memory_order_acquire);
   // Acquire: partner is the release of the done word by the kernel's last block.
   if (__atomic_load_n(&words()->done, __ATOMIC_ACQUIRE) < launched) return KernelActivity::launched;

@@ -64,7 +64,8 @@ Result<size_t> RequestLauncher::launch(std::span<Request* const> calls) {
   if (!launching_) {
     GC_TRY_AS(launching_, begin(calls));
   }
-  GC_TRY_AS(const bool all, runtime_.advance());
+  constexpr bool kHoldsEnd = true;
+  GC_TRY_AS(const bool all, runtime_.advance(kHoldsEnd));
   if (!all) return size_t{0};
   for (Request* call : calls.first(launching_)) {
     call->launches = runtime_.get()->launched();

@@ -518,6 +518,13 @@ gc_mpi_mutant(468 MUST_PRINT "cut_off_messages.*message_many" LABELS mpi NP 2 MP
 gc_mutant(114 LABELS mpi asan MUST_PRINT "is not told once" ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
   COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults through_host)
 
+# The program frees memory while calls that go by copy engine are under way: as on GPUs, that waits until the device rests, and
+# what would start the copies waits for it.
+set(copies ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=3 GPUCOLL_COPY_ENGINE_BYTES=64)
+gc_mpi_test(mpi.nonblocking_freeing LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} ${copies} COMMAND test/mpi/nonblocking)
+gc_mpi_mutant(611 MUST_PRINT "parameter timeout" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} ${copies} GPUCOLL_TIMEOUT=10
+  COMMAND test/mpi/nonblocking)
+
 # Several nodes, all of them on this machine: which ranks are on one, by letters.
 function(gc_nodes_test name nodes)
   cmake_parse_arguments(n "" "" "COMMAND;ENV;LABELS;MPIRUN" ${ARGN})

@@ -107,7 +107,8 @@ Result<GroupRuntime::Outcome> GroupRuntime::begin_launching() {
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::go_on_launching() {
-  GC_TRY_AS(const bool all, leaders_.advance());
+  constexpr bool kHoldsEnd = true;
+  GC_TRY_AS(const bool all, leaders_.advance(kHoldsEnd));
   if (!all) return Outcome::waiting;
   launches_ = leaders_.get()->launched();
   step_ = Step::running;

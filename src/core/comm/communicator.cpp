@@ -292,11 +292,11 @@ void Communicator::begin_launching() noexcept {
   links_->wake();
 }
 
-Result<bool> Communicator::advance() {
+Result<bool> Communicator::advance(bool holds_end) {
   const trace::Span span(trace::What::launch);
   const User user(users_);
   begin_launching();
-  auto all = contained([&] { return launcher_->advance(); });
+  auto all = contained([&] { return launcher_->advance(holds_end); });
   launched_.store(launcher_->launched(), std::memory_order_release);  // partner: activity()
   launching_.store(false, std::memory_order_release);
   if (gc_mutant(610)) links_->wake();

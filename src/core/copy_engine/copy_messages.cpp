@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/observe/trace.h"
+#include "base/shared_word.h"
 
 namespace gpucoll::core {
 namespace {
@@ -74,6 +75,7 @@ Status CopyMessages::take(const TaskQueue& queue) {
   std::lock_guard lock(mutex_);
   ready_.clear();
   done_.clear();
+  ends_.clear();
   ++groups_taken_;
   first_turn_ = last_turn_ + 1;
   for (const TaskQueue::Pair& task : queue.sends) GC_TRY(take_send(task));
@@ -110,6 +112,7 @@ Status CopyMessages::take_send(const TaskQueue::Pair& task) {
     s.pending.push_back({++s.copies, s.messages, task.bytes, static_cast<uint8_t*>(task.buffer), turn_of(s)});
     note(ready_, &s.own_kernel->send_ready, s.copies);
     note(done_, &s.own_kernel->send_done, s.copies);
+    note(ends_, &s.own->send_done, s.copies);
   }
   __atomic_store_n(&s.own->send_bytes[s.messages % kSizeRing], task.bytes, __ATOMIC_RELAXED);
   __atomic_store_n(&s.own->send_copies, s.copies, __ATOMIC_RELAXED);
@@ -128,6 +131,7 @@ Status CopyMessages::take_receive(const TaskQueue::Pair& task) {
     if (trace::on()) r.pending.back().traced_from_ns = monotonic_ns();
     note(ready_, &r.own_kernel->recv_ready, r.copies);
     note(done_, &r.own_kernel->recv_done, r.copies);
+    note(ends_, &r.own->recv_done, r.copies);
   }
   __atomic_store_n(&r.own->recv_bytes[r.messages % kSizeRing], task.bytes, __ATOMIC_RELAXED);
   __atomic_store_n(&r.own->recv_copies, r.copies, __ATOMIC_RELAXED);
@@ -167,7 +171,13 @@ Status CopyMessages::put_ready(gpu::Stream stream, uint32_t step) {
   if (step > 0) return {};
   putting_.store(true, std::memory_order_relaxed);
   for (const Mark& mark : ready_) GC_TRY(context_.device.write_value(stream, mark.word, mark.number));
+  wake();  // the end may be put once the copies have ended
   return {};
+}
+
+bool CopyMessages::has_ended() const noexcept {
+  return std::all_of(ends_.begin(), ends_.end(),
+                     [](const Mark& mark) { return load_acquire(*mark.word) >= mark.number; });
 }
 
 Status CopyMessages::put_end(gpu::Stream stream) {

@@ -67,6 +67,7 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   // used from this point on. put_end() makes the stream wait until they have been used.
   Status put_ready(gpu::Stream stream, uint32_t step) override;
   Status put_waits(gpu::Stream, uint32_t) override { return {}; }
+  bool has_ended() const noexcept override;
   Status put_end(gpu::Stream stream) override;
 
   // Return how many groups have had their waits put, and how many have passed these waits.
@@ -167,6 +168,7 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   std::atomic<uint64_t> groups_{0};
   std::atomic<bool> putting_{false};  // part of a group has been put, but not its end
   std::vector<Mark> ready_, done_;    // the caller's: for each word the last number
+  std::vector<Mark> ends_;            // as done_, but where the host finds the words
   std::atomic<bool> active_{false};   // progress() may have something to do
 
   std::mutex mutex_;                               // guards what follows

@@ -157,9 +157,9 @@ Status Launcher::prepare_graph(size_t n_items) {
   return {};
 }
 
-Result<bool> Launcher::advance() {
+Result<bool> Launcher::advance(bool holds_end) {
   bool all = false;
-  Status status = contained([&] { return launch_rest(&all); });
+  Status status = contained([&] { return launch_rest(holds_end, &all); });
   if (status && !all) return false;
   if (!status && copies_put_ != Stage::pack && copies_put_ != Stage::unpack)
     copies_->put_end(streams_.front()).ignore();  // who waits for it must see the end of what has been put
@@ -170,7 +170,7 @@ Result<bool> Launcher::advance() {
   return true;
 }
 
-Status Launcher::launch_rest(bool* all) {
+Status Launcher::launch_rest(bool holds_end, bool* all) {
   if (context_.fault.raised()) return context_.fault.status();
   const auto launching = Quiescence::instance().launching();
   const bool any = copies_ || !planned_.empty();
@@ -182,12 +182,18 @@ Status Launcher::launch_rest(bool* all) {
   }
   for (int n = 0; next_ < planned_.size(); ++next_) {
     if (n >= kLaunchesAtOnce) return {};
+    if (planned_[next_].stage == Stage::unpack) {
+      GC_TRY_AS(const bool ends, may_end(holds_end));
+      if (!ends) return {};
+    }
     n += planned_[next_].stage == Stage::step ? kLaunchesPerStep : 1;
     GC_TRY(put_copies(planned_[next_].stage));
     GC_TRY_AS(const bool launched, put_plan(planned_[next_]));
     if (!launched) return {};
   }
   if (any) {
+    GC_TRY_AS(const bool ends, may_end(holds_end));
+    if (!ends) return {};
     GC_TRY(put_copies(Stage::unpack));
     GC_TRY(fan_out());
   }
@@ -288,6 +294,13 @@ bool Launcher::is_last(gpu::Stream stream) noexcept {
 uint64_t Launcher::stream_id() noexcept {
   if (!stream_id_) stream_id_ = context_.device.stream_id(streams_.front());
   return stream_id_;
+}
+
+// Returns whether the end of the messages by copy may be put on the stream.
+Result<bool> Launcher::may_end(bool holds_end) {
+  if (!holds_end || !copies_ || copies_put_ == Stage::unpack || gc_mutant(611)) return true;
+  GC_TRY(put_copies(Stage::step));  // what comes before the end
+  return copies_->has_ended();
 }
 
 // Messages by copy begin once what they send is packed, and end before what they receive is unpacked.

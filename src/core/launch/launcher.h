@@ -82,7 +82,10 @@ class Launcher final : public InFlight {
   // Launches what there is room for, and returns whether everything is launched now. Errors: the fault of the
   // communicator, or of the device. It then forgets the rest of what was begun, so the caller should make the
   // communicator fail.
-  Result<bool> advance();
+  // holds_end: nothing is put on a stream that waits for copies which the host has still to start, so the caller comes
+  // again until these have ended. Else a call that waits for the whole device, as cudaFree does, keeps the host from
+  // starting them.
+  Result<bool> advance(bool holds_end = false);
   // Launches what was meant for a kernel that had just left. Called while the caller waits.
   Status look();
 
@@ -113,7 +116,8 @@ class Launcher final : public InFlight {
   void forget_plans() noexcept;
   inline void take_up(PlanCache::Entry* kept, uint64_t capture, StreamOps* copies, bool waits);
   // advance() calls these. What is inline is so for launcher.cpp, which alone calls it: each call comes through it.
-  inline Status launch_rest(bool* all);
+  inline Status launch_rest(bool holds_end, bool* all);
+  Result<bool> may_end(bool holds_end);
   inline bool may_stay() const noexcept;
   inline bool post();
   inline Status fan_in();

@@ -17,6 +17,8 @@ class StreamOps {
   virtual Status put_ready(gpu::Stream stream, uint32_t step) = 0;
   // Before a step's launch.
   virtual Status put_waits(gpu::Stream stream, uint32_t step) = 0;
+  // Returns whether put_end() would have the stream wait for nothing that the host has still to do. Behind put_ready().
+  virtual bool has_ended() const noexcept { return true; }
   // Also after a failure, if anything has been put.
   virtual Status put_end(gpu::Stream stream) = 0;
 };
@@ -35,6 +37,11 @@ class StreamOpsList final : public StreamOps {
   Status put_waits(gpu::Stream stream, uint32_t step) override {
     for (size_t i = 0; i < n_; ++i) GC_TRY(parts_[i]->put_waits(stream, step));
     return {};
+  }
+  bool has_ended() const noexcept override {
+    for (size_t i = 0; i < n_; ++i)
+      if (!parts_[i]->has_ended()) return false;
+    return true;
   }
   Status put_end(gpu::Stream stream) override {
     Status first;

@@ -238,8 +238,8 @@ TEST(Processes, WhatARankHasSentBeforeItEndedComes) {
     };
     close(pids[rank]);
     if (rank == 0) b.put(data);
-    CHILD_OK(message(8));  // so the two are connected
-    CHILD_OK(broadcast(8));
+    CHILD_OK(message(8));  // so the two are connected, as for what follows
+    CHILD_OK(broadcast(kBroadcast));
     CHILD_OK(gpucollStreamSynchronize(nullptr));
     pid_t sender = getpid();
     if (rank == 0) {

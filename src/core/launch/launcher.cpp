@@ -182,19 +182,15 @@ Status Launcher::launch_rest(bool holds_end, bool* all) {
   }
   for (int n = 0; next_ < planned_.size(); ++next_) {
     if (n >= kLaunchesAtOnce) return {};
-    if (planned_[next_].stage == Stage::unpack) {
-      GC_TRY_AS(const bool ends, may_end(holds_end));
-      if (!ends) return {};
-    }
     n += planned_[next_].stage == Stage::step ? kLaunchesPerStep : 1;
-    GC_TRY(put_copies(planned_[next_].stage));
+    GC_TRY_AS(const bool put, put_copies(planned_[next_].stage, holds_end));
+    if (!put) return {};
     GC_TRY_AS(const bool launched, put_plan(planned_[next_]));
     if (!launched) return {};
   }
   if (any) {
-    GC_TRY_AS(const bool ends, may_end(holds_end));
-    if (!ends) return {};
-    GC_TRY(put_copies(Stage::unpack));
+    GC_TRY_AS(const bool put, put_copies(Stage::unpack, holds_end));
+    if (!put) return {};
     GC_TRY(fan_out());
   }
   *all = true;
@@ -296,20 +292,18 @@ uint64_t Launcher::stream_id() noexcept {
   return stream_id_;
 }
 
-// Returns whether the end of the messages by copy may be put on the stream.
-Result<bool> Launcher::may_end(bool holds_end) {
-  if (!holds_end || !copies_ || copies_put_ == Stage::unpack || gc_mutant(611)) return true;
-  GC_TRY(put_copies(Stage::step));  // what comes before the end
-  return copies_->has_ended();
-}
-
-// Messages by copy begin once what they send is packed, and end before what they receive is unpacked.
-Status Launcher::put_copies(Stage stage) {
-  if (!copies_ || stage <= copies_put_) return {};
-  const bool begun = copies_put_ != Stage::pack;
-  copies_put_ = stage;
+// Messages by copy begin once what they send is packed, and end before what they receive is unpacked. Returns false
+// where the end is held until the copies have ended.
+Result<bool> Launcher::put_copies(Stage stage, bool holds_end) {
+  if (!copies_ || stage <= copies_put_) return true;
+  const bool begun = copies_put_ != Stage::pack, ends = stage == Stage::unpack;
+  copies_put_ = ends ? Stage::step : stage;  // the last one before the end
   if (!begun) GC_TRY(copies_->put_ready(streams_.front(), 0));
-  return stage == Stage::unpack ? copies_->put_end(streams_.front()) : Status();
+  if (!ends) return true;
+  if (holds_end && !copies_->has_ended() && !gc_mutant(611)) return false;
+  copies_put_ = Stage::unpack;
+  GC_TRY(copies_->put_end(streams_.front()));
+  return true;
 }
 
 Result<bool> Launcher::put_plan(PlannedLaunch& planned) {

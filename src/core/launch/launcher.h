@@ -115,13 +115,12 @@ class Launcher final : public InFlight {
   Status prepare_graph(size_t n_items);
   void forget_plans() noexcept;
   inline void take_up(PlanCache::Entry* kept, uint64_t capture, StreamOps* copies, bool waits);
-  // advance() calls these. What is inline is so for launcher.cpp, which alone calls it: each call comes through it.
+  // advance() calls these. launcher.cpp alone calls the inline functions, and each call comes through them.
   inline Status launch_rest(bool holds_end, bool* all);
-  Result<bool> may_end(bool holds_end);
   inline bool may_stay() const noexcept;
   inline bool post();
   inline Status fan_in();
-  Status put_copies(Stage stage);
+  Result<bool> put_copies(Stage stage, bool holds_end);
   Result<bool> put_plan(PlannedLaunch& planned);
   inline Status fan_out();
   inline Status wait_for_earlier(gpu::Stream stream);

@@ -85,7 +85,7 @@ class MpiCommunicator : public gc_comm {
   void find_peers();
   // Makes the present call into this rank's part and line. Returns false where this rank does not run it on its device.
   Result<bool> make(const gc_call& call, Status* refusal);
-  // What is inline is so for mpi_communicator.cpp, which alone calls it: each blocking call comes through it.
+  // mpi_communicator.cpp alone calls the inline functions, and each blocking call comes through them.
   // Publishes what this rank does, and returns whether every rank can run it on its device. *refusal says so where a
   // rank refuses.
   inline Result<bool> enter(const gc_call& call, Status* refusal);

@@ -668,7 +668,7 @@ void freed_started() {
   MPI_Type_free(&type);
 }
 
-// The same where the call goes through the host, as its operation is the program's.
+// Frees memory of a started call that goes through the host, as the program has made its operation.
 void freed_started_staged() {
   MPI_Op op;
   MPI_Op_create([](void*, void*, int*, MPI_Datatype*) {}, 1, &op);
@@ -684,7 +684,7 @@ void freed_started_staged() {
   MPI_Op_free(&op);
 }
 
-// The same of persistent messages: no other message fails.
+// Frees memory of a persistent message: its start fails, and no other message does.
 void freed_messages_started() {
   constexpr int kFew = 10, kBytes = 100 * sizeof(int);
   const int next = (g_rank + 1) % g_size, previous = (g_rank + g_size - 1) % g_size;

@@ -334,7 +334,7 @@ gc_mutant(431 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAN
   --gtest_filter=*BeingDestroyed)
 gc_mutant(429 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
   --gtest_filter=*InFlight*)
-# What must wait for quiescence does not look at what flies, or at launches inside; a launch enters a closed gate.
+# Quiescence runs its work though launches fly, or are inside; a launch enters a closed gate.
 foreach(mutant 304 590 591)
   gc_mutant(${mutant} MUST_PRINT "FAILED  . Quiescence" LABELS unit COMMAND test/unit/core/quiescence_test)
 endforeach()

@@ -31,8 +31,7 @@ struct DevicePart {
 // Makes this rank's part of `call`; on `usual` (null: one that it has used, or the thread's own) where it has no bytes
 // on any. `scratch` is the call's until it is done. Errors, after which the call must go through the host: not all of
 // the buffers' device memory is of one device, the operation has no kernel, a buffer is misaligned, no memory for
-// scratch. A part that is_wrong must not go there: the other ranks
-// would wait for this one.
+// scratch. A part that is_wrong must not go there: the other ranks would wait for this one.
 Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part);
 
 }  // namespace gpucoll::coll

@@ -32,7 +32,7 @@ struct CallId {
   uint32_t order;     // GC_ORDER_*
   uint64_t number;    // 1, 2, ...
   uint32_t function;  // GC_FUNCTION_*
-  // Of a blocking one: how many nonblocking ones this rank has begun before it; kNoCount: not known.
+  // How many nonblocking calls this rank has begun before this one, if it blocks; kNoCount: not known.
   uint64_t begun_before = kNoCount;
   static constexpr uint64_t kNoCount = ~uint64_t{0};
 };

@@ -149,7 +149,7 @@ class Communicator final : public Watched, public GraphUser {
     }
     return begin_anew(queue, shape, waits);
   }
-  Result<bool> advance(bool holds_end = false);
+  Result<bool> advance(bool holds_end = false);  // as Launcher::advance
   // Begins and launches once more what `kept` was begun for. REQUIRES: may_repeat(), and nothing else since.
   // may_repeat() returns whether a queue that holds this stream alone would be begun with this hit now.
   bool may_repeat(const PlanCache::Hit& kept, gpu::Stream stream) const {

@@ -1,5 +1,6 @@
-// What the ends of links over sockets have in common: sockets, the streams of frames over them, and how the ends tell
-// each other of their end. The receiving end listens; its blob says where, and how many sockets there are.
+// Gives the ends of links over sockets what they share: their sockets, the streams of frames over these, and the marks
+// by which two ends tell each other that nothing follows. The receiving end listens; its blob says where, and how many
+// sockets there are.
 //
 // Thread safety and ownership: as LinkEnd.
 #pragma once

@@ -146,7 +146,7 @@ typedef struct gc_process_blob {
   uint8_t bytes[GC_PROCESS_BLOB_BYTES];
 } gc_process_blob;
 
-/* What the engine asks of MPI. `ctx` belongs to the component. */
+/* The functions by which the engine uses MPI. `ctx` belongs to the component. */
 typedef struct gc_host_calls {
   /* Returns the blob of rank `rank`, or NULL where that process runs without gpucoll. May make MPI progress. */
   const gc_process_blob *(*peer)(void *ctx, int rank);
@@ -165,7 +165,7 @@ typedef struct gc_comm_description {
   const char *name; /* for messages */
 } gc_comm_description;
 
-/* Who a parameter is for. */
+/* Levels of parameters: each names the people whom a parameter is for. */
 enum { GC_LEVEL_USER, GC_LEVEL_TUNING, GC_LEVEL_DEVELOPER };
 /* A parameter, for registration as an MCA variable. All strings but `value` have static storage. */
 typedef struct gc_param {

@@ -44,8 +44,8 @@ Status destroy(gpucollComm_t comm) {
     core::interrupt_work(comm->progress,
                          Status::error(Code::aborted, "the communicator was destroyed while it was being made"));
   wait_until_made(comm);
-  // What goes on is ended by an abort, a death or a timeout; uses end by themselves, or by the fault of an abort, and
-  // may have begun more.
+  // An abort, a death or a timeout ends the work that goes on. Uses end by themselves, or by the fault of an abort, and
+  // may have begun more work.
   while (comm->busy() || comm->uses.load() > 0) nanosleep(&kNap, nullptr);
   core::forget(comm->share);
   core::CommShare share = std::exchange(comm->share, {});

@@ -17,8 +17,8 @@ enum class ParamType { integer, size, boolean, choice, text };
 enum class ParamScope { local, equal };
 enum class ParamLevel { user, tuning, developer };
 
-// What `auto` and `off` are as values. They mean it of parameters whose type takes the word; other values of those are
-// never below 1.
+// The values that stand for `auto` and `off`, in parameters whose type takes the word; other values of these
+// parameters are never below 1.
 inline constexpr int64_t kAuto = -1, kOff = 0;
 
 struct Params {
@@ -87,8 +87,8 @@ const char* old_param_name(size_t index) noexcept;
 Status set_param(const char* name, const char* text, const char* source);
 // Reads GPUCOLL_* again (tests). The first failure is returned, the other parameters are still read.
 Status read_params_from_environment();
-// What went wrong when the environment was first read; ok if nothing did. Raised by the first operation that
-// can report it.
+// Returns what went wrong when the environment was first read, or ok. The first operation that can report it raises
+// it.
 const Status& params_status() noexcept;
 
 std::string accepted_text(const ParamInfo& info);              // "auto, off, 2 to 8M", "true, false", "any text"

@@ -28,7 +28,7 @@ enum class Code : int {
 
 // One general sentence about a code; never null.
 const char* describe(Code code) noexcept;
-// Of a message about whose length its two ranks do not agree.
+// Returns the code for a message about whose length its two ranks do not agree.
 constexpr Code wrong_length(uint64_t sent, uint64_t room) noexcept {
   return sent > room ? Code::truncated : Code::invalid_usage;
 }

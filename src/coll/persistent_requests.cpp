@@ -222,7 +222,8 @@ void PersistentRequests::tell() {
   }
 }
 
-// What waits behind a start that the groups run, which look after each other, has not begun to wait.
+// Leaves out calls behind a start that the groups run: the groups look after each other, and such a call has not begun
+// to wait.
 Status PersistentRequests::look_around() {
   const auto now = Clock::now();
   if (now < next_look_around_) return {};

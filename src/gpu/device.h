@@ -153,16 +153,16 @@ class Device {
   virtual bool has_native_atomics(const Identity& peer) const = 0;
   // Returns whether it goes by the page tables of the host, with which it then shares a coherent link (C2C).
   virtual bool uses_host_page_tables() const = 0;
-  // Whether streams can store words and wait for them: write_value(), wait_value().
+  // Returns whether streams can store words and wait for them: write_value(), wait_value().
   virtual bool has_signals() const = 0;
-  // Whether kernels of several processes make progress side by side on it.
+  // Returns whether kernels of several processes make progress side by side on it.
   virtual bool shares_between_processes() const = 0;
   // Returns ok as long as it works, else why it runs nothing any more, and never will in this process (on CUDA an error
   // that sticks, as by a kernel that accessed memory which is not there). Allowed while any stream is capturing. The
   // driver may hold it up while another thread's call waits for the device.
   virtual Status health() = 0;
-  // How many blocks of any of the runtime's kernels run on it at once, of all processes together; the others wait until
-  // one of them ends.
+  // Returns how many blocks of any of the runtime's kernels run on it at once, of all processes together; the others
+  // wait until one of them ends.
   virtual int resident_blocks() const = 0;
 
   // Runtime-owned memory: zeroed, aligned to 128 bytes, exportable. Kernel address.

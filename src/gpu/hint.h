@@ -1,4 +1,4 @@
-// Who fills the pointer hint of device.h: the emulated device when it reserves its address space, the choice of the
+// Fills the pointer hint of device.h: the emulated device does when it reserves its address space, the choice of the
 // platform when it learns that GPUs are out of the question.
 //
 // Thread safety: writers may race with readers of pointer_hint(); the order of the stores keeps what they see right.

@@ -12,9 +12,9 @@
 //   scan, exscan    own elements to every later rank, which reduces those of the ranks before it and its own, or not
 //
 // result = op(... op(x[0], x[1]) ..., x[n - 1]), in the order of the ranks: where several have it, with the same bits.
-// Of a scan, up to the own one; of an exscan, up to the one before.
-// Who has no data for a rank stores a pack of nothing there: the next operations count on hearing from every rank
-// (format/mesh.h).
+// A scan reduces up to the own rank, an exscan up to the rank before.
+// A rank that has no data for another one stores an empty pack there: the next operations count on hearing from every
+// rank (format/mesh.h).
 //
 // Thread safety: called by all threads of the one group that works for the channel, which meet at a barrier between
 // two operations (format/mesh.h says why; run_one_shots does it). Ownership: none. No barrier inside: each pack is one

@@ -1,7 +1,7 @@
 /* The component coll/gpucoll: loads the engine, registers its parameters, publishes the process, offers a module to
  * every communicator.
  *
- * What happens when something is wrong; one sentence is logged in each case:
+ * The component logs one sentence when something is wrong, and goes on as follows:
  * - The library is of another version, or a parameter has a bad value, and the user asked for gpucoll literally
  *   (--mca coll gpucoll): registration fails and MPI_Init ends with Open MPI's own error. Running silently without what
  *   was asked for would be worse.

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* What ncclGetVersion answers: the newest version whose interface this is. */
+/* The answer of ncclGetVersion: the newest version whose interface this is. */
 #define NCCL_VERSION_CODE 22809
 
 typedef struct ncclComm *ncclComm_t;
@@ -101,7 +101,7 @@ typedef struct {
 #define NCCL_SIM_INFO_INITIALIZER \
   { sizeof(ncclSimInfo_t), NCCL_SIM_INFO_MAGIC, NCCL_VERSION_CODE, -1.0f }
 
-/* Of the device API. */
+/* A type of the device API. */
 typedef struct {
   int nRanks, rank, stride;
 } ncclTeam_t;

@@ -22,7 +22,7 @@
 
 namespace gpucoll::net {
 
-// What one end tells the other: plain bytes.
+// The plain bytes that one end tells the other.
 struct LinkBlob {
   uint8_t bytes[160];
 };

@@ -1,10 +1,10 @@
 // LL128, the protocol for bandwidth at low latency: lines of 128 bytes, the first 120 data and the last 8 the flag that
 // tells of them.
 //
-// What it rests on: 128 bytes that the threads of a warp store together, each 16 of them, arrive together; so who sees
-// the flag sees the line. NVLink keeps that promise; where a link does not, the tuner does not choose LL128. Eight
-// neighbouring threads store and load a line. On the CPU one thread does: data in any order, then the flag with
-// release, which the load of the flag acquires.
+// LL128 rests on this: 128 bytes that the threads of a warp store together, each 16 of them, arrive together; so a
+// reader that sees the flag sees the line. NVLink keeps that promise; where a link does not, the tuner does not choose
+// LL128. Eight neighbouring threads store and load a line. On the CPU one thread does: data in any order, then the flag
+// with release, which the load of the flag acquires.
 //
 // A unit of movement is what a warp moves at once, kLines lines. Where its bytes come from: the 16 bytes of thread t of
 // a line are neighbours of those of thread t + 1, for the seven threads that carry 16 bytes, line after line; behind

@@ -56,10 +56,10 @@ struct Ends {
   Connector* send[F::kSend > 0 ? F::kSend : 1];
 };
 
-// What the offsets of operations count from; input and output may be equal (in place). Where operations have direct
-// forms: `granted` is the output as kernels of the rank that is received from know it, null where they do not; it has
-// granted_bytes. In collectives this is also what a peer's output must have to be stored into, granted or not. REQUIRES
-// where it is given: the connection takes a step before the primitives end.
+// The buffers from which offsets of operations count; input and output may be equal (in place). Where operations have
+// direct forms: `granted` is the output as kernels of the rank that is received from know it, null where they do not;
+// it has granted_bytes. In collectives this is also what a peer's output must have to be stored into, granted or not.
+// REQUIRES where it is given: the connection takes a step before the primitives end.
 struct Buffers {
   const void* input;
   void* output;

@@ -247,7 +247,7 @@ struct NarrowAvg : Sum<T> {
   static constexpr bool kSamePre = true;
   static GC_DEV float first_factor(const Reduction& reduction) { return 1 / power_of_two_from(reduction.argument); }
   static GC_DEV T pre(T x, const Reduction& reduction) { return from_float(to_float(x) * first_factor(reduction), x); }
-  // Of 8-bit floats alone: their few bits hide that it is rounded.
+  // Returns a factor for 8-bit floats alone: their few bits hide that it is rounded.
   static GC_DEV float last_factor(const Reduction& reduction) {
     return power_of_two_from(reduction.argument) / static_cast<float>(reduction.argument);
   }

@@ -97,7 +97,8 @@ Result<bool> CopyReduction::begin(const TaskQueue& queue, const CommProperties& 
   return true;
 }
 
-// Of two ranks one at least sees what the other one calls, unless that is further ahead than the ring is long.
+// Fails if another rank's call of this number is another one. At least one of two ranks sees the other one's call,
+// unless that rank is further ahead than the ring is long.
 Status CopyReduction::compare(const TaskQueue& queue, const CommProperties& shape) {
   LargeCall mine = call_of(queue, shape);
   mine.number = ++calls_;

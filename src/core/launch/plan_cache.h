@@ -43,7 +43,7 @@ class PlanCache {
     bool is_certain() const { return !plans.empty() && std::ranges::none_of(plans, &PlannedLaunch::varies); }
   };
 
-  // What find() found. An empty one, as it is at first, stands for nothing.
+  // Names the entry that find() found. An empty one, as it is at first, names none.
   class Hit {
    public:
     Hit() = default;

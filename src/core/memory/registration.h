@@ -95,7 +95,7 @@ class Imports {
   }
   // Closes what has been set aside since; that may wait for the device.
   void close_dropped();
-  // The same while nothing is in flight and no graph may begin, now or at a later call. `mutex`: the owner's lock of
+  // Closes it while nothing is in flight and no graph may begin, now or at a later call. `mutex`: the owner's lock of
   // this, which is not held, and is let go while the device is waited for.
   void close_dropped_at_rest(std::mutex& mutex);
   // To be closed by close_memory() of the device.

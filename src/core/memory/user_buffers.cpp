@@ -253,7 +253,7 @@ UserBuffers::View& UserBuffers::look_at(int peer) {
   if (version == view.version) return view;
   let_go_withdrawn(peer, view);
   const auto open_all = [&] {
-    // What was freed may be in the way of what was allocated at its place.
+    // Memory that was freed may be in the way of memory that was allocated at its place.
     for (void* base : std::exchange(dropped_, {})) context_.device.close_memory(base);
     for (uint32_t i = 0; i < kDirectMemory; ++i)
       if (view.memory[i].number == 0) open(peer, i, view.memory[i]);

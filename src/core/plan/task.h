@@ -16,8 +16,8 @@ struct CollectiveKernels {
   const gpu::Kernel* plan;      // of plans by connections: rings and trees; of what only moves any reduction's serves
   const gpu::Kernel* pairs;     // of plans by all pairs
   const gpu::Kernel* one_shot;  // of one-shots
-  // Of plans that reduce on all ranks' buffers (kernels/zero_copy.h), or else by rings, and by all pairs. There are
-  // none where each rank changes its operands in a way of its own first (pre_mul_sum), and where elements have padding.
+  // For plans that reduce on all ranks' buffers (kernels/zero_copy.h), by rings and by all pairs. They are null where
+  // each rank changes its operands in a way of its own first (pre_mul_sum), and where elements have padding.
   const gpu::Kernel *open_rings, *open_pairs;
   const gpu::Kernel* local;  // on this device alone (proto/format/local_reduction.h); none for pre_mul_sum
   uint8_t op;                // the reduction's place in its family, whose kernels are plan, open_rings and local

@@ -155,7 +155,8 @@ void Queue::drain(void* self) {
   lock.unlock();
 }
 
-// What the entry owns goes before the entry has ended, and not under the lock; a launch is given back to be used again.
+// Releases what the entry owns before the entry has ended, and not under the lock. Gives back a launch to be used
+// again.
 Queue::LaunchPointer Queue::run(Entry entry) {
   const bool dropped = has_failed(device_);
   if (auto* launch = std::get_if<LaunchPointer>(&entry)) {

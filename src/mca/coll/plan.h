@@ -1,6 +1,6 @@
-/* What a collective call reads and writes on this rank: only its significant buffers, as layouts that can be looked
- * at without touching memory. Pure functions; the argument rules of MPI (roots, intercommunicators, MPI_IN_PLACE)
- * are here and nowhere else.
+/* Plans: the buffers that a collective call reads and writes on this rank. They have only the significant buffers, as
+ * layouts that can be looked at without touching memory. Pure functions; the argument rules of MPI (roots,
+ * intercommunicators, MPI_IN_PLACE) are here and nowhere else.
  *
  * Always inline: in front of a call with host buffers, a plan is nothing but the two or three checks that it takes.
  * Thread safety: free. Ownership: a layout points to the caller's arrays and types and is used only within the call

@@ -1,4 +1,4 @@
-/* What memory the component finds in buffers. */
+/* Finds the kind of memory that a buffer is of. */
 #include "abi/pt2pt.h"
 #include "base/mutant.h"
 #include "mca/coll/plan.h"

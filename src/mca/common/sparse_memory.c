@@ -11,8 +11,8 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* What lies between runs that are no further apart is mapped, too: a system gives a process 65,530 mappings, and
- * address space costs nothing. */
+/* Runs that are no further apart are mapped together with the space between them: a system gives a process 65,530
+ * mappings, and address space costs nothing. */
 static const uintptr_t kMostBetween = (uintptr_t)1 << 30;
 
 /* Whole pages: addresses. */

@@ -22,7 +22,7 @@
 #include "mca/osc/window_messages.h"
 #include "mca/osc/windows.h"
 
-/* What all ranks know of one rank's memory. */
+/* The facts of one rank's memory that all ranks know. */
 typedef struct gcm_window_part {
   int64_t bytes, unit;
 } gcm_window_part;

@@ -75,7 +75,7 @@ static struct {
   ompi_osc_base_component_select_fn_t select;
 } components[kMostComponents];
 
-/* What UCX moves by itself, as well below another PML. */
+/* Returns whether component `i` moves the memory of GPUs by itself: UCX may, below another PML as well. */
 static bool moves_gpu_memory(int i) {
   return strcmp(components[i].component->osc_version.mca_component_name, "ucx") == 0 && gcm_ucx_knows_gpus();
 }
@@ -93,7 +93,7 @@ static int select_and_replace(int i, ompi_win_t *win, void **base, size_t size, 
   return rc;
 }
 
-/* Whether this process leaves all windows to Open MPI. It agrees with others on them none the less. */
+/* True: this process leaves all windows to Open MPI. It agrees with others on them none the less. */
 static bool leaves_windows;
 
 /* Decides what a new window is: ours, where some rank has memory that only a device reaches. */

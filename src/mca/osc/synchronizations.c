@@ -20,7 +20,8 @@ GCM_SYNCHRONIZATION(fence, (int assertion, ompi_win_t *win), (assertion, win), k
 GCM_FUNCTIONS_OF_TARGET(GCM_OF_TARGET)
 GCM_FUNCTIONS_OF_ALL(GCM_OF_ALL)
 
-/* What is left then has failed, or its synchronisation has: the program's memory may be gone. */
+/* Frees the window, and forgets the operations that are left: they have failed, or their synchronisation has, and the
+ * program's memory may be gone. */
 static int look_and_free(ompi_win_t *win) {
   const int rc = gcm_window_functions_of(win)->osc_free(win);
   if (rc == OMPI_SUCCESS) gcm_forget_window(win);

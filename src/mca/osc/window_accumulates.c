@@ -1,5 +1,5 @@
-/* What reads and changes memory of the target at once: accumulates, and MPI_Compare_and_swap. All of a window are
- * applied one after another, by way of host memory, or on the device where a kernel reaches the data. */
+/* Operations that read and change memory of the target at once: accumulates, and MPI_Compare_and_swap. Those of a
+ * window are applied one after another, by way of host memory, or on the device where a kernel reaches the data. */
 #include "base/mutant.h"
 #include "mca/osc/window_targets.h"
 #include "mca/pt2pt/pt2pt.h"

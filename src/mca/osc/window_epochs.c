@@ -8,7 +8,7 @@
 #include "mca/osc/device_windows.h"
 #include "mca/pt2pt/pt2pt.h"
 
-/* What this rank holds of each target. kUnchecked: MPI_MODE_NOCHECK, and nobody was told. */
+/* The lock that this rank holds of a target. kUnchecked: MPI_MODE_NOCHECK, and nobody was told. */
 enum { kUnlocked, kShared, kExclusive, kUnchecked };
 
 /* ---- waiting ---- */

@@ -103,7 +103,7 @@ void Gathering::fail(const Status& why, std::chrono::seconds after_failure) {
   end_if_all_are_told();
 }
 
-// What was sent is received even if this side hangs up first.
+// Hangs up at once: the other side receives what was sent none the less.
 void Gathering::tell(Line* line) const {
   if (!gc_mutant(121)) line->put(&failure_, sizeof failure_);
   line->hang_up();

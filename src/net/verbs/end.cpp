@@ -150,7 +150,7 @@ Status VerbsEnd::add_rail(VerbsDevice* device, bool peer_writes) {
   return {};
 }
 
-// What a queue pair reports is its rail's, what the other side has sent is the link's.
+// Gives up the rail if its queue pair reports an error; a fault of what the other side has sent is the link's.
 Result<bool> VerbsEnd::poll_all(Rail& rail) {
   constexpr int kMost = 64;  // then others have their turn
   Completion completion;

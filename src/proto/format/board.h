@@ -160,7 +160,7 @@ static inline int gc_is_counted(uint32_t function) { return (function & ~(uint32
 /* How a communicator ends. MPI is being finalized on this rank; its collectives have `failed` because MPI is being
  * finalized here or on another rank, so nobody waits for them. */
 enum { GC_ENDING_MPI = 1, GC_ENDING_QUIETLY = 2 };
-/* What `number` of a line is before it is a number. */
+/* Values of a line's `number` before it is a number. */
 enum { GC_NUMBER_NONE = 0, GC_NUMBER_COMING = 1 };
 /* Flags of a line. */
 enum {

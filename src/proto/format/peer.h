@@ -35,7 +35,7 @@ namespace gpucoll::proto {
 
 inline constexpr uint32_t kPeerMagic = 0x67637038;
 
-// What a rank found out about all others.
+// Bits of PeerInfo::facts: what a rank found out about all others.
 inline constexpr uint32_t kReachesAll = 1;       // its kernels are not known to be kept from any rank's memory
 inline constexpr uint32_t kKeepsLinesWhole = 2;  // its stores of 128 bytes arrive whole at all ranks (LL128)
 inline constexpr uint32_t kHasSignals = 4;       // its streams can wait for words in memory
@@ -76,7 +76,7 @@ struct alignas(64) ControlPage {
 };
 static_assert(sizeof(ControlPage) == 512);
 
-// What a lane is for. The opposite lane of a sending end's is the receiving end's.
+// The purposes of lanes. The opposite lane of a sending end's is the receiving end's.
 // kLaneSurvivors is for those ranks that leave others behind; there messages go one way, and only the latest counts:
 // those before it are of attempts that have failed.
 enum MailboxLane : int {

@@ -119,8 +119,8 @@ struct alignas(16) LaunchCounters {
   uint32_t in_graphs;  // launches with GraphWords
 };
 
-// Of the launches that graphs make: the number of the last one that has begun, and of the last one that has ended. They
-// are counted by LaunchCounters::in_graphs; differences only are compared, as they may wrap.
+// The numbers of the last launch by a graph that has begun, and of the last one that has ended.
+// LaunchCounters::in_graphs counts them; differences only are compared, as they may wrap.
 struct alignas(16) GraphWords {
   uint64_t ended;  // where done_word points
   uint64_t begun;
@@ -239,7 +239,7 @@ constexpr GC_HD size_t used_bytes(const Plan& plan) {
   return offsetof(Plan, work) + plan.n_batches * sizeof(Batch) +
          (plan.items == nullptr ? plan.n_items * sizeof(WorkItem) : 0);
 }
-// Whether batches and items fit into the arguments together.
+// Returns whether batches and items fit into the arguments together.
 constexpr GC_HD bool fits_plan(size_t n_batches, size_t n_items) {
   return n_batches * sizeof(Batch) + n_items * sizeof(WorkItem) <= kPlanWorkBytes;
 }

@@ -609,6 +609,20 @@ void killed_before_access() {
   MPI_Win_free(&win);
 }
 
+// Rank 1 dies before the others lock the memory of all. They give back the lock of rank 0, which they had got.
+void killed_before_locks() {
+  Memory memory(Where::device, 1 << 16);
+  MPI_Win win;
+  MPI_Win_create(memory.at(0), 1 << 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  lose_rank_1();
+  expect_error(MPI_Win_lock_all(0, win), "the lock of all");
+  expect_class(MPI_ERR_RMA_SYNC, MPI_Win_unlock_all(win), "the end of an epoch that has not begun");
+  expect_class(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_SHARED, 0, MPI_MODE_NOCHECK, win), "a lock of rank 0");
+  MPI_Win_unlock(0, win);
+  MPI_Win_free(&win);
+}
+
 // A persistent sum of `count` elements.
 class Sum {
  public:
@@ -966,6 +980,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"killed_in_window", killed_in_window},
                              {"killed_before_answer", killed_before_answer},
                              {"killed_before_access", killed_before_access},
+                             {"killed_before_locks", killed_before_locks},
                              {"killed_in_turn", killed_in_turn},
                              {"killed_in_pieces", killed_in_pieces},
                              {"late_start", late_start},

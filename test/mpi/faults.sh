@@ -122,8 +122,10 @@ check_deaths() {
       -np 3 --enable-recovery "$program" killed_in_pieces
     survived killed_in_pieces 0 2
   else
-    run "rank 1 of the window on .* has ended" -np 3 --enable-recovery "$program" killed_before_access
-    survived killed_before_access 0 2
+    for fault in killed_before_access killed_before_locks; do
+      run "rank 1 of the window on .* has ended" -np 3 --enable-recovery "$program" $fault
+      survived "$fault" 0 2
+    done
   fi
   run "signal 9 (Killed)" -np 3 "$program" killed
 }

@@ -507,6 +507,9 @@ gc_mpi_mutant(595 MUST_PRINT "signal 11" LABELS mpi asan NP 3 MPIRUN ${GC_LITERA
 # Nobody had looked at a process before it ended.
 gc_mpi_mutant(530 MUST_PRINT "time limit" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --enable-recovery --timeout 15
   COMMAND test/mpi/faults killed_before_access)
+# The lock of rank 0 stays held.
+gc_mpi_mutant(532 MUST_PRINT "FAIL .*a lock of rank 0 ends with class" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY}
+  --enable-recovery --timeout 15 COMMAND test/mpi/faults killed_before_locks)
 gc_mpi_mutant(531 MUST_PRINT "time limit" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --enable-recovery --timeout 15
   COMMAND test/mpi/faults killed_before_answer)
 

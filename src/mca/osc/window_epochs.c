@@ -256,7 +256,7 @@ static int lock_all(int assertion, ompi_win_t *win) {
   int rc = MPI_SUCCESS;
   for (int i = 0; i < w->n && rc == MPI_SUCCESS; i++) rc = lock(MPI_LOCK_SHARED, i, assertion, win);
   w->locked_all = rc == MPI_SUCCESS;
-  if (rc != MPI_SUCCESS) (void)give_locks(w);
+  if (rc != MPI_SUCCESS && !gc_mutant(532)) (void)give_locks(w);
   return rc;
 }
 

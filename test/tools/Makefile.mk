@@ -6,8 +6,9 @@ if TOOLS
 check_PROGRAMS += test/tools/check_test test/tools/data_test test/tools/figures_test test/tools/options_test test/tools/read_json \
 	test/tools/ways_test \
 	test/tools/perf_corrupted
-test_tools_check_test_SOURCES = test/tools/check_test.cpp tools/info/check.cpp
-test_tools_check_test_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(GC_BUILD_OPTIONS)
+test_tools_check_test_SOURCES = test/tools/check_folders.h test/tools/check_test.cpp tools/info/check.cpp
+test_tools_check_test_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) -include $(top_srcdir)/test/tools/check_folders.h \
+	-DGC_PLUGIN_FOLDER=g_plugin_folder -DGC_OPEN_MPI_FOLDER=g_open_mpi_folder -DGC_OPEN_MPI_VERSION='"unknown"'
 test_tools_check_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_tools_check_test_LDADD = $(GC_BASE_LIBS) $(GTEST_LIBS) -lfmt
 test_tools_data_test_SOURCES = test/tools/data_test.cpp

@@ -2,9 +2,15 @@
 #include "info/check.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
+
+char g_plugin_folder[256] = "", g_open_mpi_folder[256] = "";
 
 namespace gpucoll::info {
 namespace {
@@ -80,6 +86,80 @@ TEST_F(Check, AHostMayBeOutOfReach) {
   facts["network"]["addresses"] =
       nlohmann::ordered_json::parse(R"([{"interface": "lo", "address": "127.0.0.1", "loopback": true}])");
   EXPECT_TRUE(says(check(facts), "it listens at the loopback alone, 127.0.0.1 (lo)\n")) << check(facts);
+}
+
+// An Open MPI that does not find the plugin.
+class MissingPlugin : public Check {
+ protected:
+  static constexpr const char* kPath = "OMPI_MCA_mca_base_component_path";
+  MissingPlugin() {
+    std::filesystem::create_directories(root_ / "bin");
+    std::ofstream(root_ / "bin/ompi_info") << "#!/bin/sh\necho package:Open MPI\n";
+    std::filesystem::permissions(root_ / "bin/ompi_info", std::filesystem::perms::owner_all);
+    setenv("PATH", ((root_ / "bin").string() + ":" + path_).c_str(), 1);
+    unsetenv(kPath);
+    choose(g_plugin_folder, "gpucoll");
+    choose(g_open_mpi_folder, "openmpi");
+  }
+  ~MissingPlugin() override {
+    setenv("PATH", path_.c_str(), 1);
+    unsetenv(kPath);
+    std::filesystem::remove_all(root_);
+  }
+  void choose(char (&folder)[256], const char* name) const {
+    std::snprintf(folder, sizeof folder, "%s", (root_ / name).c_str());
+  }
+  static void install() {
+    std::filesystem::create_directories(g_plugin_folder);
+    std::ofstream(std::string(g_plugin_folder) + "/mca_coll_gpucoll.so") << "not a library";
+  }
+  void expect_cure(const std::string& cure) const {
+    const std::string text = check(facts);
+    EXPECT_TRUE(says(text, "fault   Open MPI does not find the plugin coll/gpucoll\n        to fix it: " + cure + "\n"))
+        << cure << "\n"
+        << text;
+  }
+  std::string plugins() const { return (root_ / "gpucoll").string(); }
+  std::string components() const { return (root_ / "openmpi").string(); }
+  std::string because_it_cannot_be_loaded(const std::string& folder) const {
+    return "see why " + folder +
+           "/mca_coll_gpucoll.so cannot be loaded: ldd and `ompi_info --mca "
+           "mca_base_component_show_load_errors 1` say it";
+  }
+
+ private:
+  const std::filesystem::path root_ =
+      std::filesystem::temp_directory_path() / ("gpucoll_check_" + std::to_string(getpid()));
+  const std::string path_ = getenv("PATH");
+};
+
+TEST_F(MissingPlugin, IsToBeInstalled) {
+  expect_cure("install gpucoll (make install); or, if it was moved, export " + std::string(kPath) +
+              "=FOLDER:" + components() + ", where FOLDER has mca_coll_gpucoll.so");
+}
+
+TEST_F(MissingPlugin, IsToBeNamedWhereItIsInAFolderOfItsOwn) {
+  install();
+  const std::string cure = "export " + std::string(kPath) + "=" + plugins() + ":" + components();
+  expect_cure(cure);
+  setenv(kPath, (plugins() + "2:" + components()).c_str(), 1);
+  expect_cure(cure);
+}
+
+TEST_F(MissingPlugin, CannotBeLoadedFromAFolderThatIsNamed) {
+  install();
+  for (const std::string& path : {plugins(), components() + ":" + plugins(), plugins() + ":" + components()}) {
+    setenv(kPath, path.c_str(), 1);
+    expect_cure(because_it_cannot_be_loaded(plugins()));
+  }
+}
+
+TEST_F(MissingPlugin, IsAmongThePluginsOfOpenMpi) {
+  choose(g_plugin_folder, "openmpi");
+  install();
+  expect_cure(because_it_cannot_be_loaded(components()));
+  setenv(kPath, plugins().c_str(), 1);
+  expect_cure("unset " + std::string(kPath) + ": the plugin is among Open MPI's own, in " + components());
 }
 
 }  // namespace

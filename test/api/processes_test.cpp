@@ -128,6 +128,28 @@ TEST(Processes, ADeadRankIsNamedByTheOthers) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
+// The others find the dead rank later than the end of the one that has found it first.
+TEST(Processes, ARankThatEndsByAFaultTellsItBefore) {
+  for (int round = 0; round < 3; ++round) {
+    const auto statuses = on_processes(4, [](gpucollComm_t comm, int rank) {
+      DeviceBuffer b(64);
+      CHILD_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, nullptr));
+      CHILD_OK(gpucollStreamSynchronize(nullptr));
+      usleep(300'000);  // data that the last rank's kernels have stored may still be on their way
+      if (rank == 3) raise(SIGKILL);
+      gpucollResult_t error = gpucollSuccess;
+      while (error == gpucollSuccess) CHILD_OK(gpucollCommGetAsyncError(comm, &error));
+      const std::string text = gpucollGetLastError(comm);
+      if (text.find("rank 3 (process") == std::string::npos) {
+        std::fprintf(stderr, "rank %d says: %s\n", rank, text.c_str());
+        return 4;
+      }
+      return 0;
+    });
+    for (size_t r = 0; r < 3; ++r) EXPECT_EQ(statuses[r], 0) << "rank " << r << ", round " << round;
+  }
+}
+
 // A rank may close the communicator in order and end while others still use it among themselves, however long.
 TEST(Processes, ARankThatHasLeftEndsNothing) {
   const auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {

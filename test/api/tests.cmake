@@ -166,6 +166,9 @@ gc_mutant(496 MUST_PRINT "FAILED.*Processes.WhatARank" LABELS api
 gc_mutant(494 MUST_PRINT "FAILED.*Processes.ACollectiveThat" LABELS api
   ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=2 GPUCOLL_TIMEOUT=5
   COMMAND test/api/processes_test --gtest_filter=Processes.ACollectiveThat*)
+# A rank tells those of other nodes of its fault once its watchdog looks again.
+gc_mutant(612 MUST_PRINT "FAILED.*Processes.ARankThatEnds" LABELS api
+  ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=4 COMMAND test/api/processes_test --gtest_filter=Processes.ARankThatEnds*)
 gc_test(api.all_reduce.one_shot LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_ONE_SHOT_BYTES=8M COMMAND test/api/all_reduce_test)
 gc_test(api.group LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/group_test)

@@ -76,12 +76,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
     return {};
   });
   GC_TRY_AS(self->peers_, Peers::exchange(bootstrap, device, mine, surroundings));
-  self->fault_.attach(&self->words()->latch, &self->peers_.own_page(), self->peers_.name(self->rank()), name);
+  self->fault_.attach(&self->words()->latch, &self->peers_.own_page(), self->peers_.name(self->rank()), name,
+                      [peers = &self->peers_] { peers->publish(); });
   self->hold_.attach(&self->peers_.own_page().held);
   // The others are through with their part: they learn of a failure from this rank's page.
   if (Status prepared = contained([&] { return self->prepare(); }); !prepared) {
     self->fault_.raise(prepared);
-    self->peers_.publish();
     return prepared;
   }
   if (trace::on() && !name.empty()) trace::name_group(self->key(), self->rank(), self->size(), name.c_str());

@@ -20,8 +20,10 @@ Status named(const Status& status, const std::string& name) {
   return status.blames() ? std::move(told).blaming() : told;
 }
 
-void Fault::attach(proto::FaultLatch* for_kernels, proto::ControlPage* for_peers, std::string self, std::string of) {
+void Fault::attach(proto::FaultLatch* for_kernels, proto::ControlPage* for_peers, std::string self, std::string of,
+                   std::function<void()> tell) {
   std::lock_guard lock(mutex_);
+  tell_ = std::move(tell);
   of_ = std::move(of);
   self_ = std::move(self);
   latch_ = for_kernels;
@@ -40,6 +42,19 @@ void Fault::write_text(const Status& status) noexcept {
   std::snprintf(page_->fault_text, sizeof page_->fault_text, "%s", text);
 }
 
+// REQUIRES: as write_text().
+void Fault::tell_peers(const Status& status) noexcept {
+  write_text(status);
+  // Release: partner is the acquire in Peers::fault.
+  __atomic_store_n(&page_->fault, static_cast<uint32_t>(status.code()), __ATOMIC_RELEASE);
+  if (tell_ && !gc_mutant(612)) tell_();
+}
+
+void Fault::end_kernels() noexcept {
+  // Release: whoever sees kernels end by it sees what is stored before.
+  if (latch_) __atomic_store_n(&latch_->abort, 1u, __ATOMIC_RELEASE);
+}
+
 void Fault::raise(const Status& status) noexcept {
   std::lock_guard lock(mutex_);
   if (raised_.load(std::memory_order_relaxed)) return;
@@ -50,16 +65,11 @@ void Fault::raise(const Status& status) noexcept {
   } catch (...) {
     status_ = Status();  // no memory for the sentence: the latch alone has to do
   }
+  if (gc_mutant(133)) end_kernels();
+  if (page_) tell_peers(status);  // before this rank's program finds it
   // Before the kernels: a program that finds its stream ended asks the host what happened, and must be told.
-  if (!gc_mutant(133)) raised_.store(true, std::memory_order_release);
-  // Release: whoever sees kernels end by it sees the above.
-  if (latch_) __atomic_store_n(&latch_->abort, 1u, __ATOMIC_RELEASE);
-  if (page_) {
-    write_text(status);
-    // Release: partner is the acquire in Peers::fault.
-    __atomic_store_n(&page_->fault, static_cast<uint32_t>(status.code()), __ATOMIC_RELEASE);
-  }
-  if (gc_mutant(133)) raised_.store(true, std::memory_order_release);
+  raised_.store(true, std::memory_order_release);
+  end_kernels();
   if (status.code() != Code::aborted) log::write(log::Level::error, "%s", (status_ ? status : status_).what());
 }
 

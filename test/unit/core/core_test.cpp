@@ -36,7 +36,7 @@ TEST(Fault, LatchesTheFirstAndTellsKernelsAndPeers) {
 
 // A program that finds its stream ended by the latch asks the communicator at once, and must not hear that all is well.
 TEST(Fault, TellsTheHostBeforeItEndsKernels) {
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     Fault fault;
     proto::FaultLatch latch = {};
     proto::ControlPage page = {};

@@ -43,4 +43,5 @@ noinst_HEADERS = \
 	src/proto/protocols.h \
 	src/proto/reduce_copy.h \
 	src/proto/reduction.h \
-	src/proto/small_floats.h
+	src/proto/small_floats.h \
+	src/proto/vocabulary.h

@@ -18,6 +18,7 @@
 #include "proto/family.h"
 #include "proto/line_mover.h"
 #include "proto/protocols.h"
+#include "proto/vocabulary.h"
 
 namespace gpucoll::proto {
 
@@ -38,7 +39,10 @@ struct LineVisitor {
 };
 
 template <class Family, class Coop, class Lines, class F>
-class LinePrimitives {
+class LinePrimitives : public Vocabulary<LinePrimitives<Family, Coop, Lines, F>>, Switches {
+  using Words = Vocabulary<LinePrimitives>;
+  friend Words;
+
  public:
   using Element = typename Family::Element;
 
@@ -85,43 +89,20 @@ class LinePrimitives {
   LinePrimitives(const LinePrimitives&) = delete;
   LinePrimitives& operator=(const LinePrimitives&) = delete;
 
-  GC_DEV void send(uint64_t in, uint64_t n) { run(kSend | kFromInput, in, 0, n); }
-  GC_DEV void send_from_output(uint64_t out, uint64_t n) { run(kSend | kFromOutput, 0, out, n); }
-  GC_DEV void recv(uint64_t out, uint64_t n) { run(kRecv | kToOutput, 0, out, n); }
-  GC_DEV void copy_send(uint64_t in, uint64_t out, uint64_t n) { run(kSend | kFromInput | kToOutput, in, out, n); }
-  GC_DEV void recv_copy_send(uint64_t out, uint64_t n) { run(kRecv | kSend | kToOutput, 0, out, n); }
-  GC_DEV void recv_reduce_copy(uint64_t in, uint64_t out, uint64_t n) {
-    run(kRecv | kFromInput | kToOutput | kComplete, in, out, n);
-  }
-  GC_DEV void recv_reduce_send(uint64_t in, uint64_t n) { run(kRecv | kSend | kFromInput, in, 0, n); }
-  GC_DEV void recv_reduce_copy_send(uint64_t in, uint64_t out, uint64_t n) {
-    run(kRecv | kSend | kFromInput | kToOutput | kComplete, in, out, n);
-  }
-  // REQUIRES: one peer to receive from.
-  GC_DEV void recv_copy_reduce_send(uint64_t in, uint64_t out, uint64_t n) {
-    run(kRecv | kSend | kFromInput | kKeepReceived, in, out, n);
-  }
-  // One message, or its part in this channel, which may be empty: total_bytes is that of all parts. The receiver tells
-  // of a sender (the rank `peer`) that sends more or less.
-  GC_DEV void send_message(uint64_t in, uint64_t n, uint64_t total_bytes) {
-    run_message(kSend | kFromInput, in, 0, n, {total_bytes, -1});
-  }
-  GC_DEV void recv_message(uint64_t out, uint64_t n, uint64_t total_bytes, int32_t peer = -1) {
-    run_message(kRecv | kToOutput, 0, out, n, {total_bytes, peer});
-  }
-
   // Lines go through the connection: direct forms are names.
-  GC_DEV void direct_send(uint64_t in, uint64_t, uint64_t n) { send(in, n); }
-  GC_DEV void direct_send_from_output(uint64_t out, uint64_t n) { send_from_output(out, n); }
-  GC_DEV void direct_copy_send(uint64_t in, uint64_t out, uint64_t n) { copy_send(in, out, n); }
-  GC_DEV void direct_recv(uint64_t out, uint64_t n) { recv(out, n); }
-  GC_DEV void direct_recv_copy_send(uint64_t out, uint64_t n) { recv_copy_send(out, n); }
-  GC_DEV void direct_recv_reduce_copy_send(uint64_t in, uint64_t out, uint64_t n) { recv_reduce_copy_send(in, out, n); }
+  GC_DEV void direct_send(uint64_t in, uint64_t, uint64_t n) { Words::send(in, n); }
+  GC_DEV void direct_send_from_output(uint64_t out, uint64_t n) { Words::send_from_output(out, n); }
+  GC_DEV void direct_copy_send(uint64_t in, uint64_t out, uint64_t n) { Words::copy_send(in, out, n); }
+  GC_DEV void direct_recv(uint64_t out, uint64_t n) { Words::recv(out, n); }
+  GC_DEV void direct_recv_copy_send(uint64_t out, uint64_t n) { Words::recv_copy_send(out, n); }
+  GC_DEV void direct_recv_reduce_copy_send(uint64_t in, uint64_t out, uint64_t n) {
+    Words::recv_reduce_copy_send(in, out, n);
+  }
   GC_DEV void direct_send_message(uint64_t in, uint64_t, uint64_t n, uint64_t total_bytes) {
-    send_message(in, n, total_bytes);
+    Words::send_message(in, n, total_bytes);
   }
   GC_DEV void direct_recv_message(uint64_t out, uint64_t n, uint64_t total_bytes, int32_t peer = -1) {
-    recv_message(out, n, total_bytes, peer);
+    Words::recv_message(out, n, total_bytes, peer);
   }
 
   // False once the fault latch has ended an operation, and all threads have met since; the same on every thread.
@@ -133,15 +114,6 @@ class LinePrimitives {
   }
 
  private:
-  enum Switch : unsigned {
-    kRecv = 1,
-    kSend = 2,
-    kFromInput = 4,
-    kFromOutput = 8,
-    kToOutput = 16,
-    kComplete = 32,
-    kKeepReceived = 64
-  };
   // Ranks of a ring send a chunk each before any of them receives, and may keep kStepsPerPost steps that they have
   // read. They are stuck only if all wait for room: with more than a chunk for each of them under way.
   static constexpr uint32_t kStepsPerPost = 4, kStepsPerChunk = 2;

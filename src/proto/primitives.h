@@ -36,6 +36,7 @@
 #include "proto/family.h"
 #include "proto/messages.h"
 #include "proto/protocols.h"
+#include "proto/vocabulary.h"
 
 // Mutants (see kMutant): 1 publishes data without release, 2 posts without the barrier before, 12 keeps what came
 // without one.
@@ -43,7 +44,10 @@
 namespace gpucoll::proto {
 
 template <class Family, class Coop, int kSliceSteps, int kSlicesPerChunk, bool kDirect, class F>
-class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F> {
+class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
+    : public Vocabulary<Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>>, Switches {
+  friend Vocabulary<Primitives>;
+
  public:
   using Element = typename Family::Element;
   using Protocol = Simple<kSliceSteps, kSlicesPerChunk, kDirect>;
@@ -97,31 +101,6 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
   Primitives(const Primitives&) = delete;
   Primitives& operator=(const Primitives&) = delete;
 
-  GC_DEV void send(uint64_t in, uint64_t n) { run(kSend | kFromInput, in, 0, n); }
-  GC_DEV void send_from_output(uint64_t out, uint64_t n) { run(kSend | kFromOutput, 0, out, n); }
-  GC_DEV void recv(uint64_t out, uint64_t n) { run(kRecv | kToOutput, 0, out, n); }
-  GC_DEV void copy_send(uint64_t in, uint64_t out, uint64_t n) { run(kSend | kFromInput | kToOutput, in, out, n); }
-  GC_DEV void recv_copy_send(uint64_t out, uint64_t n) { run(kRecv | kSend | kToOutput, 0, out, n); }
-  GC_DEV void recv_reduce_copy(uint64_t in, uint64_t out, uint64_t n) {
-    run(kRecv | kFromInput | kToOutput | kComplete, in, out, n);
-  }
-  GC_DEV void recv_reduce_send(uint64_t in, uint64_t n) { run(kRecv | kSend | kFromInput, in, 0, n); }
-  GC_DEV void recv_reduce_copy_send(uint64_t in, uint64_t out, uint64_t n) {
-    run(kRecv | kSend | kFromInput | kToOutput | kComplete, in, out, n);
-  }
-  // REQUIRES: one peer to receive from.
-  GC_DEV void recv_copy_reduce_send(uint64_t in, uint64_t out, uint64_t n) {
-    run(kRecv | kSend | kFromInput | kKeepReceived, in, out, n);
-  }
-  // One message, or its part in this channel, which may be empty: total_bytes is that of all parts. The receiver tells
-  // of a sender (the rank `peer`) that sends more or less.
-  GC_DEV void send_message(uint64_t in, uint64_t n, uint64_t total_bytes) {
-    run(kSend | kFromInput | kMessage, in, 0, n, {total_bytes, -1});
-  }
-  GC_DEV void recv_message(uint64_t out, uint64_t n, uint64_t total_bytes, int32_t peer = -1) {
-    run(kRecv | kToOutput | kMessage, 0, out, n, {total_bytes, peer});
-  }
-
   GC_DEV void direct_send(uint64_t in, uint64_t out, uint64_t n) { run(kSend | kFromInput | kSendDirect, in, out, n); }
   GC_DEV void direct_send_from_output(uint64_t out, uint64_t n) { run(kSend | kFromOutput | kSendDirect, 0, out, n); }
   GC_DEV void direct_copy_send(uint64_t in, uint64_t out, uint64_t n) {
@@ -135,10 +114,10 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     run(kRecv | kSend | kFromInput | kToOutput | kComplete | kSendDirect, in, out, n);
   }
   GC_DEV void direct_send_message(uint64_t in, uint64_t out, uint64_t n, uint64_t total_bytes) {
-    run(kSend | kFromInput | kMessage | kSendDirect, in, out, n, {total_bytes, -1});
+    run_message(kSend | kFromInput | kSendDirect, in, out, n, {total_bytes, -1});
   }
   GC_DEV void direct_recv_message(uint64_t out, uint64_t n, uint64_t total_bytes, int32_t peer = -1) {
-    run(kRecv | kToOutput | kMessage | kRecvDirect, 0, out, n, {total_bytes, peer});
+    run_message(kRecv | kToOutput | kRecvDirect, 0, out, n, {total_bytes, peer});
   }
 
   // False once the fault latch has ended an operation; the same on every thread.
@@ -150,18 +129,6 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
   }
 
  private:
-  enum Switch : unsigned {
-    kRecv = 1,
-    kSend = 2,
-    kFromInput = 4,
-    kFromOutput = 8,
-    kToOutput = 16,
-    kComplete = 32,  // the result has every rank's contribution
-    kMessage = 64,   // with a note, until that is posted or read
-    kSendDirect = 128,
-    kRecvDirect = 256,
-    kKeepReceived = 512  // the output gets what came, before it is reduced
-  };
   // A role for each peer, in this order.
   static constexpr int kWaitRecv = 0, kWaitSend = F::kRecv, kPostRecv = kWaitSend + F::kSend,
                        kPostSend = kPostRecv + F::kRecv, kRoles = kPostSend + F::kSend;
@@ -201,6 +168,10 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
       post(what, now * sizeof(Element), message);
       what &= ~unsigned{kMessage};
     }
+  }
+
+  GC_DEV void run_message(unsigned what, uint64_t in, uint64_t out, uint64_t n, Message message) {
+    run(what | kMessage, in, out, n, message);
   }
 
   // By the movers: false on all of them when the fault latch is set. What can be is done before the wait.

@@ -14,11 +14,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <vector>
 
 #include "core/comm/aside.h"
+#include "core/connect/channel_links.h"
 #include "core/connect/device_tables.h"
 #include "core/connect/link_breaks.h"
 #include "core/connect/links.h"
@@ -283,16 +283,8 @@ class Communicator final : public Watched, public GraphUser {
   }
   bool needs_landing(const Requirements& required) const noexcept;
   Status make_landing(PeerWait& wait);
-  std::set<LinkName> links_on_channel(const Requirements& required, int channel) const;
-  std::vector<LinkWish> missing_links(const Requirements& required) const;
-  Status make_links(const std::vector<LinkWish>& wishes, PeerWait& wait);
-  void place(const LinkWish& wish, int first_lane, std::vector<PlacedConnector>* placed);
+  ChannelNeeds channel_needs(const Requirements& required) const noexcept;
   Status agree_on_links(const Status& mine, PeerWait& wait);
-  int wanted_channels(const Requirements& required) const noexcept;
-  bool needs_replacement(const Requirements& required) const noexcept;
-  bool needs_ring(const Requirements& required) const noexcept;
-  bool needs_chain(const Requirements& required) const noexcept;
-  bool needs_tree(const Requirements& required) const noexcept;
   // Returns whether the peer may have memory of this rank open.
   bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
   CopyReduction* watched_reduction() const noexcept { return watched_reduction_.load(std::memory_order_acquire); }
@@ -354,6 +346,7 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<MessageCounts> message_counts_;  // null: no link goes over a network
   std::unique_ptr<Links> links_;
+  std::optional<ChannelLinks> channel_links_;
   std::unique_ptr<Mesh> mesh_, line_mesh_;
   std::unique_ptr<NetworkMesh> network_mesh_;  // in the place of mesh_
   std::unique_ptr<DeviceTables> tables_;
@@ -373,8 +366,6 @@ class Communicator final : public Watched, public GraphUser {
   void* scratch_ = nullptr;
   uint8_t* exchange_memory_ = nullptr;  // null where no allreduce is exchanged
   Aside aside_;
-  int ring_channels_ = 0, chain_channels_ = 0, tree_channels_ = 0;  // how many are connected
-  std::map<LinkName, std::vector<int>> lane_channels_;              // of collectives: to which channel a lane goes
   bool mesh_tried_ = false;
   uint64_t last_share_ = 0;  // the highest number given
   std::atomic<bool> closing_{false}, given_up_{false};

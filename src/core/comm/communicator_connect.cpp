@@ -7,23 +7,17 @@
 #include "base/observe/trace.h"
 #include "base/params.h"
 #include "core/comm/communicator.h"
-#include "core/connect/rings.h"
-#include "core/connect/trees.h"
 #include "core/plan/copy_engine_limits.h"
 #include "core/plan/copy_engine_reduction.h"
 #include "core/plan/tuning_file.h"
 #include "proto/format/line_mesh.h"
 #include "proto/format/zero_copy.h"
-#include "proto/pairs.h"
 
 namespace gpucoll::core {
 namespace {
 
-using net::Side;
 using proto::kCollectiveLinks;
 using proto::kPairLinks;
-
-constexpr Side kSides[] = {Side::send, Side::receive};
 
 // As many as keep the host's thread busy.
 constexpr int kNetworkChannels = 4;
@@ -120,6 +114,9 @@ void Communicator::prepare_links() {
   if (over_network()) message_counts_ = std::make_unique<MessageCounts>(size());
   options.counts = message_counts_.get();
   links_ = std::make_unique<Links>(*mailbox_, peers_, memory_, device_, options, *causes_);
+  channel_links_.emplace(
+      *nodes_, rank(), *links_,
+      ChannelLinks::Limits{capabilities_.channels, capabilities_.pair_channels, capabilities_.pair_lanes});
 }
 
 // Returns whether kernels of this communicator may have steps under way. Any thread.
@@ -227,31 +224,11 @@ Status Communicator::make_launcher() {
   return {};
 }
 
-// Channels are connected as they are used: a communicator for small operations needs few of many.
-int Communicator::wanted_channels(const Requirements& required) const noexcept {
-  constexpr unsigned kLeast = 4;
-  // Nobody has asked for what replaces something else: all.
-  if (needs_replacement(required)) return capabilities_.channels;
-  return std::min(static_cast<int>(std::bit_ceil(std::max(static_cast<unsigned>(required.channels), kLeast))),
-                  capabilities_.channels);
-}
-
-// Returns whether something that cannot be made must be replaced by what else may carry its operations.
-bool Communicator::needs_replacement(const Requirements& required) const noexcept {
-  return (required.mesh && !capabilities_.mesh) || (required.line_mesh && !capabilities_.line_mesh) ||
-         (required.copy_reductions && !capabilities_.copies.reductions);
-}
-// Where all rings go in the order of ranks, they are chains too.
-bool Communicator::needs_ring(const Requirements& required) const noexcept {
-  const bool ring = required.ring || (required.chain && !nodes().rings_differ());
-  return ring_channels_ < wanted_channels(required) && (ring || needs_replacement(required));
-}
-bool Communicator::needs_chain(const Requirements& required) const noexcept {
-  return nodes().rings_differ() && chain_channels_ < wanted_channels(required) &&
-         (required.chain || needs_replacement(required));
-}
-bool Communicator::needs_tree(const Requirements& required) const noexcept {
-  return tree_channels_ < wanted_channels(required) && (required.tree || needs_replacement(required));
+// Whatever cannot be made must be replaced by what else may carry its operations.
+ChannelNeeds Communicator::channel_needs(const Requirements& required) const noexcept {
+  const bool replaces = (required.mesh && !capabilities_.mesh) || (required.line_mesh && !capabilities_.line_mesh) ||
+                        (required.copy_reductions && !capabilities_.copies.reductions);
+  return channel_links_->needs(required, replaces);
 }
 bool Communicator::needs_landing(const Requirements& required) const noexcept {
   return required.copy_reductions && capabilities_.copies.reductions && !copy_reduction_;
@@ -259,14 +236,8 @@ bool Communicator::needs_landing(const Requirements& required) const noexcept {
 
 bool Communicator::connected(const Requirements& required) const noexcept {
   if (size() == 1) return true;
-  if (needs_mesh(required) || needs_line_mesh(required) || needs_landing(required) || needs_ring(required) ||
-      needs_chain(required) || needs_tree(required))
-    return false;
-  const auto has = [&](Side side) {
-    return [=, this](int peer) { return links_->lanes({kPairLinks, peer, side}) > 0; };
-  };
-  return std::all_of(required.send_to.begin(), required.send_to.end(), has(Side::send)) &&
-         std::all_of(required.receive_from.begin(), required.receive_from.end(), has(Side::receive));
+  if (needs_mesh(required) || needs_line_mesh(required) || needs_landing(required)) return false;
+  return !channel_needs(required).any() && channel_links_->has_pairs(required);
 }
 
 Status Communicator::connect(const Requirements& required, void (*idle)()) {
@@ -285,20 +256,16 @@ Status Communicator::make_connections(const Requirements& required, PeerWait& wa
   if (!launcher_) GC_TRY(make_launcher());
   if (size() == 1) return {};
   const bool mesh = needs_mesh(required), line_mesh = needs_line_mesh(required), landing = needs_landing(required);
-  if (mesh || line_mesh || landing || needs_ring(required) || needs_chain(required) || needs_tree(required))
-    GC_TRY(compare_requirements(required, wait));
+  if (mesh || line_mesh || landing || channel_needs(required).any()) GC_TRY(compare_requirements(required, wait));
   if (mesh) GC_TRY(make_mesh(wait));
   if (line_mesh) GC_TRY(make_line_mesh(wait));
   if (landing) GC_TRY(make_landing(wait));
-  const bool ring = needs_ring(required), chain = needs_chain(required), tree = needs_tree(required);
-  const int channels = wanted_channels(required);
-  Status status = contained([&] { return make_links(missing_links(required), wait); });
+  const ChannelNeeds needs = channel_needs(required);
+  Status status = contained([&] { return channel_links_->make(required, needs, *tables_, wait); });
   // Links for collectives are made by all ranks at once, and are good for all or none.
-  if (ring || chain || tree) status = agree_on_links(status, wait);
+  if (needs.any()) status = agree_on_links(status, wait);
   GC_TRY(std::move(status));
-  if (ring) ring_channels_ = channels;
-  if (chain) chain_channels_ = channels;
-  if (tree) tree_channels_ = channels;
+  channel_links_->keep(needs);
   return {};
 }
 
@@ -308,8 +275,10 @@ Status Communicator::compare_requirements(const Requirements& required, PeerWait
     int32_t mesh, line_mesh, landing, ring, chain, tree, channels;
     bool operator==(const Wanted&) const = default;
   };
-  const Wanted mine = {needs_mesh(required),  needs_line_mesh(required), needs_landing(required),  needs_ring(required),
-                       needs_chain(required), needs_tree(required),      wanted_channels(required)};
+  const ChannelNeeds needs = channel_needs(required);
+  const Wanted mine = {
+      needs_mesh(required), needs_line_mesh(required), needs_landing(required), needs.ring, needs.chain, needs.tree,
+      needs.channels};
   std::vector<Wanted> all(static_cast<size_t>(size()));
   MailboxBootstrap bootstrap(*mailbox_, wait, Purpose::connections, peers_);
   GC_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
@@ -367,78 +336,6 @@ Status Communicator::make_landing(PeerWait& wait) {
       std::make_unique<CopyReduction>(CopyReductionContext{device_, fault_, peers_, *pages_}, landing_mesh_->buffers());
   watched_reduction_.store(copy_reduction_.get(), std::memory_order_release);
   return {};
-}
-
-// Returns the links of rings, the chain and trees on a channel that are needed and not there yet.
-std::set<LinkName> Communicator::links_on_channel(const Requirements& required, int channel) const {
-  std::set<LinkName> names;
-  const auto want = [&](int peer, Side side) {
-    if (peer >= 0 && peer < size()) names.insert({kCollectiveLinks, peer, side});
-  };
-  if (needs_ring(required)) {
-    const RingPlace place = ring_place(nodes(), rank(), channel);
-    want(place.next, Side::send);
-    want(place.prev, Side::receive);
-  }
-  if (needs_chain(required)) {
-    want(rank() + 1, Side::send);
-    want(rank() - 1, Side::receive);
-  }
-  if (needs_tree(required)) {
-    const proto::TreePlace place = tree_place(nodes(), rank(), channel);
-    for (const int peer : {place.parent, place.child[0], place.child[1]})
-      for (const Side side : kSides) want(peer, side);
-  }
-  return names;
-}
-
-// Both ends of a link give its lanes to the same channels in the same order, as all ranks connect for the same.
-std::vector<LinkWish> Communicator::missing_links(const Requirements& required) const {
-  std::map<LinkName, LinkWish> for_collectives;
-  for (int channel = 0; channel < wanted_channels(required); ++channel) {
-    for (const LinkName& name : links_on_channel(required, channel)) {
-      const auto there = lane_channels_.find(name);
-      if (there != lane_channels_.end() && std::count(there->second.begin(), there->second.end(), channel)) continue;
-      LinkWish& wish = for_collectives.try_emplace(name, LinkWish{name, links_->lanes(name), {}}).first->second;
-      wish.channels.push_back(channel);
-      ++wish.lanes;
-    }
-  }
-  std::vector<LinkWish> wishes;
-  for (auto& [name, wish] : for_collectives) wishes.push_back(std::move(wish));
-  const auto want = [&](int peer, Side side) {
-    const LinkName name = {kPairLinks, peer, side};
-    if (links_->lanes(name) < capabilities_.pair_lanes) wishes.push_back({name, capabilities_.pair_lanes, {}});
-  };
-  for (const int peer : required.send_to) want(peer, Side::send);
-  for (const int peer : required.receive_from) want(peer, Side::receive);
-  return wishes;
-}
-
-Status Communicator::make_links(const std::vector<LinkWish>& wishes, PeerWait& wait) {
-  std::vector<int> before;
-  for (const LinkWish& wish : wishes) before.push_back(links_->lanes(wish.name));
-  GC_TRY(links_->make(wishes, wait));
-  std::vector<PlacedConnector> placed;
-  for (size_t i = 0; i < wishes.size(); ++i) place(wishes[i], before[i], &placed);
-  return tables_->add(std::move(placed));
-}
-
-// Where kernels look for a link's lanes.
-void Communicator::place(const LinkWish& wish, int first_lane, std::vector<PlacedConnector>* placed) {
-  const LinkName& name = wish.name;
-  const int hops = name.side == Side::send ? name.peer - rank() : rank() - name.peer;
-  const auto distance = static_cast<uint32_t>((hops + size()) % size());
-  const auto n_pair_channels = static_cast<uint32_t>(capabilities_.pair_channels);
-  std::vector<int>& channels = lane_channels_[name];
-  channels.insert(channels.end(), wish.channels.begin(), wish.channels.end());
-  for (int lane = first_lane; lane < links_->lanes(name); ++lane) {
-    const uint32_t part = static_cast<uint32_t>(lane);
-    const int channel = name.kind == kCollectiveLinks
-                            ? channels[part]
-                            : static_cast<int>(proto::pair_channel(distance, part, n_pair_channels));
-    placed->push_back({name.kind, name.side, channel, name.peer, links_->connector(name, lane)});
-  }
 }
 
 Status Communicator::agree_on_links(const Status& mine, PeerWait& wait) {

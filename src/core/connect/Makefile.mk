@@ -1,5 +1,7 @@
 # Room core/connect: links, mesh, trees, device tables.
 GC_CORE_SOURCES += \
+	src/core/connect/channel_links.cpp \
+	src/core/connect/channel_links.h \
 	src/core/connect/device_tables.cpp \
 	src/core/connect/device_tables.h \
 	src/core/connect/end_wait.h \

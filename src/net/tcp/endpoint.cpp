@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/service_thread.h"
 #include "base/system_limits.h"
 #include "net/bootstrap/interfaces.h"
@@ -76,12 +78,15 @@ void Endpoint::expect(const Token& token, Welcome welcome) {
   waiting_[token].welcome = std::move(welcome);
 }
 
-UniqueFd Endpoint::claim(const Token& token, int number) {
+Result<UniqueFd> Endpoint::claim(const Token& token, int number) {
+  constexpr std::chrono::seconds kPatience(2);  // others may let go of what is short
   std::lock_guard lock(mutex_);
   const auto waiting = waiting_.find(token);
-  if (waiting == waiting_.end()) return {};
+  if (waiting == waiting_.end()) return UniqueFd();
   const auto come = waiting->second.come.find(number);
-  return come == waiting->second.come.end() ? UniqueFd() : std::move(come->second);
+  if (come != waiting->second.come.end()) return std::move(come->second);
+  if (!unable_ && std::chrono::steady_clock::now() - unable_since_ > kPatience && !gc_mutant(613)) return unable_;
+  return UniqueFd();
 }
 
 void Endpoint::forget(const Token& token) {
@@ -155,6 +160,16 @@ Status Endpoint::turn() {
   return served_door;
 }
 
+// Keeps what claim() tells of.
+void Endpoint::note(const Status& status) noexcept {
+  contained([&]() -> Status {
+    std::lock_guard lock(mutex_);
+    if (unable_ && !status) unable_since_ = std::chrono::steady_clock::now();
+    if (unable_.ok() != status.ok()) unable_ = status;
+    return {};
+  }).ignore();
+}
+
 // Says it once, and gives others time to let go of what is short.
 void Endpoint::report(const Status& status) noexcept {
   constexpr timespec kNap = {0, 50'000'000};
@@ -164,8 +179,11 @@ void Endpoint::report(const Status& status) noexcept {
 
 void Endpoint::run() {
   pthread_setname_np(pthread_self(), "gpucoll-net");
-  for (;;)
-    if (Status status = contained([this] { return turn(); }); !status) report(status);
+  for (;;) {
+    const Status status = contained([this] { return turn(); });
+    note(status);
+    if (!status) report(status);
+  }
 }
 
 Result<DialedConnection> dial_endpoint(const proto::ListenAddress& at, const Token& token, int number) {

@@ -5,6 +5,7 @@
 // knocks without a token that is waited for is hung up on (net/bootstrap/door.h).
 // Thread safety: any function from any thread.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,8 +35,9 @@ class Endpoint {
   // Hands every connection that shows the token to `welcome`, on the endpoint's thread, until forget().
   using Welcome = std::function<void(UniqueFd)>;
   void expect(const Token& token, Welcome welcome);
-  // Returns the connection with this number that has come with the token; empty while there is none.
-  UniqueFd claim(const Token& token, int number);
+  // Returns the connection with this number that has come with the token; empty while there is none. Errors: what keeps
+  // the thread from accepting connections, once it has done so for 2 s.
+  Result<UniqueFd> claim(const Token& token, int number);
   void forget(const Token& token);
 
   // Serves a channel, over a connection that has shown the other side's token, or over the first one that shows `token`
@@ -56,6 +58,7 @@ class Endpoint {
   void run();
   Status turn();
   void admit(Door::Guest guest);
+  void note(const Status& status) noexcept;
   void report(const Status& status) noexcept;
   std::vector<std::shared_ptr<Channel>> channels();
 
@@ -66,6 +69,8 @@ class Endpoint {
   UniqueFd wake_;
   std::map<Token, Waiting> waiting_;
   std::vector<std::shared_ptr<Channel>> channels_;
+  Status unable_;  // what keeps the thread from accepting connections; ok: nothing
+  std::chrono::steady_clock::time_point unable_since_ = {};
   Door door_;
   bool reported_ = false;  // the thread's
 };

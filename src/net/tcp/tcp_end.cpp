@@ -142,7 +142,8 @@ Status ListeningEnd::listen(size_t sockets) {
 Result<bool> ListeningEnd::established() {
   bool all = true;
   for (size_t i = 0; i < sockets_.size(); ++i) {
-    if (!sockets_[i]) sockets_[i] = Endpoint::instance().claim(token_, static_cast<int>(i));
+    if (sockets_[i]) continue;
+    GC_TRY_AS(sockets_[i], Endpoint::instance().claim(token_, static_cast<int>(i)));
     all &= static_cast<bool>(sockets_[i]);
   }
   return all;

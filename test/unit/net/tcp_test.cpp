@@ -4,11 +4,13 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -366,6 +368,37 @@ TEST(TcpLink, NobodyListens) {
       return !status;
     });
   EXPECT_EQ(status.code(), Code::remote);
+}
+
+// A process that has no descriptor left for the connections that come to it, for a while or for good.
+TEST(TcpLink, ManyOpenFiles) {
+  for (const bool for_good : {false, true}) {
+    HostMemoryPort memory;
+    const LinkShape shape = {1, proto::connection_shape(4096)};
+    auto sender = tcp_transport().make_end(Side::send, shape, memory);
+    auto receiver = tcp_transport().make_end(Side::receive, shape, memory);
+    ASSERT_TRUE(sender && receiver);
+    ASSERT_TRUE((*receiver)->connect((*sender)->blob()));
+    rlimit before;
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const UniqueFd first_free(dup(STDERR_FILENO));
+    const rlimit none_left = {static_cast<rlim_t>(first_free.get()) + 2, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+    const Status dialed = (*sender)->connect((*receiver)->blob());
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(for_good ? 10'000 : 300);
+    Result<bool> there = false;
+    while (there && !*there && std::chrono::steady_clock::now() < end) there = (*receiver)->established();
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ASSERT_TRUE(dialed) << dialed.what();
+    if (for_good) {
+      ASSERT_FALSE(there);
+      EXPECT_NE(std::string(there.status().what()).find("Too many open files"), std::string::npos);
+    } else {
+      ASSERT_TRUE(there) << there.status().what();
+      EXPECT_FALSE(*there);
+      await([&] { return *(*sender)->established() & *(*receiver)->established(); });
+    }
+  }
 }
 
 TEST(Channel, CarriesMessagesInOrderBothWays) {

@@ -19,6 +19,14 @@
 #include "net/bootstrap/of_this_process.h"
 
 namespace gpucoll::net {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Turns that fail follow each other sooner.
+constexpr std::chrono::seconds kRecent(1);
+
+}  // namespace
 
 Result<Token> random_token() {
   Token token;
@@ -85,7 +93,8 @@ Result<UniqueFd> Endpoint::claim(const Token& token, int number) {
   if (waiting == waiting_.end()) return UniqueFd();
   const auto come = waiting->second.come.find(number);
   if (come != waiting->second.come.end()) return std::move(come->second);
-  if (!unable_ && std::chrono::steady_clock::now() - unable_since_ > kPatience && !gc_mutant(613)) return unable_;
+  const bool is_unable = !unable_ && Clock::now() - unable_at_ < kRecent;
+  if (is_unable && unable_at_ - unable_since_ > kPatience && !gc_mutant(613)) return unable_;
   return UniqueFd();
 }
 
@@ -160,11 +169,13 @@ Status Endpoint::turn() {
   return served_door;
 }
 
-// Keeps what claim() tells of.
+// Keeps what claim() tells of. A turn may wait long for something to do, and the one before may have failed.
 void Endpoint::note(const Status& status) noexcept {
   contained([&]() -> Status {
     std::lock_guard lock(mutex_);
-    if (unable_ && !status) unable_since_ = std::chrono::steady_clock::now();
+    const auto now = Clock::now();
+    if (!status && (unable_ || now - unable_at_ > kRecent)) unable_since_ = now;
+    if (!status) unable_at_ = now;
     if (unable_.ok() != status.ok()) unable_ = status;
     return {};
   }).ignore();

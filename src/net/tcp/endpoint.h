@@ -69,8 +69,8 @@ class Endpoint {
   UniqueFd wake_;
   std::map<Token, Waiting> waiting_;
   std::vector<std::shared_ptr<Channel>> channels_;
-  Status unable_;  // what keeps the thread from accepting connections; ok: nothing
-  std::chrono::steady_clock::time_point unable_since_ = {};
+  Status unable_;  // what has kept the thread from accepting connections, last at unable_at_; ok: nothing
+  std::chrono::steady_clock::time_point unable_since_ = {}, unable_at_ = {};
   Door door_;
   bool reported_ = false;  // the thread's
 };

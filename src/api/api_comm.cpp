@@ -276,7 +276,7 @@ class MeetingWatch {
         progress_(std::move(progress)) {}
   Status operator()() {
     GC_TRY(interruption(progress_));
-    if (communicator_.handed_anew(ranks_, number_)) {
+    if (communicator_.handed_ids().handed_anew(ranks_, number_)) {
       handed_anew_ = true;
       return Status::error(Code::remote, "the first of the remaining ranks has begun to shrink the communicator anew");
     }
@@ -287,7 +287,7 @@ class MeetingWatch {
     return now - *in_vain_since_ < std::chrono::seconds(1) ? Status() : status;
   }
   // Returns whether the ranks meet elsewhere by now.
-  bool handed_anew() { return handed_anew_ || communicator_.handed_anew(ranks_, number_); }
+  bool handed_anew() { return handed_anew_ || communicator_.handed_ids().handed_anew(ranks_, number_); }
 
  private:
   core::Communicator& communicator_;
@@ -319,7 +319,7 @@ Status make_of_survivors(gpucollComm* handle, const Survivors& survivors, const 
     GC_TRY_AS(const uint64_t number, communicator.hand_out(ranks, &plan.id, survivors.after_fault, interrupted));
     MeetingWatch watch(communicator, ranks, number, survivors.after_fault, handle->progress);
     Status status = make_communicator(handle, &communicator.device(), plan, place, std::ref(watch));
-    if (!status && place == 0) communicator.hand_out_in_vain(number);
+    if (!status && place == 0) communicator.handed_ids().in_vain(number);
     if (status || !watch.handed_anew()) return status;
   }
 }

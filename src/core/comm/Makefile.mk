@@ -15,6 +15,9 @@ GC_CORE_SOURCES += \
 	src/core/comm/communicator_watch.cpp \
 	src/core/comm/group.cpp \
 	src/core/comm/group.h \
+	src/core/comm/handed_ids.cpp \
+	src/core/comm/handed_ids.h \
 	src/core/comm/recent_table.h \
 	src/core/comm/reclaim.cpp \
-	src/core/comm/reclaim.h
+	src/core/comm/reclaim.h \
+	src/core/comm/stall.h

@@ -9,7 +9,6 @@
 
 #include "base/environment.h"
 #include "base/fork.h"
-#include "base/hash.h"
 #include "base/monotonic.h"
 #include "base/mutant.h"
 #include "base/observe/trace.h"
@@ -45,12 +44,6 @@ uint64_t new_share(const std::vector<int>& members, const std::vector<SplitChoic
     last = std::max(last, choices[r].last_share);
   }
   return last + 1;
-}
-
-uint64_t hash_of(const std::vector<int>& ranks) {
-  uint64_t hash = 0;
-  for (int rank : ranks) hash = hash_combine(hash, static_cast<uint64_t>(rank) + 1);
-  return hash;
 }
 
 }  // namespace
@@ -128,54 +121,13 @@ Status Communicator::can_meet(const std::vector<int>& some, bool after_fault) {
   return {};
 }
 
-// Keeps a letter to other ranks: it may be of the attempt that this rank makes next.
-bool Communicator::is_handed(const std::vector<int>& some) {
-  const int first = some.front();
-  if (first == rank()) return false;
-  WireupMessage message;
-  if (mailbox_->poll_latest(first, proto::kLaneSurvivors, &message)) letters_[first] = message.as<HandedOut>();
-  const auto letter = letters_.find(first);
-  return letter != letters_.end() && letter->second.members == hash_of(some);
-}
-
-// An id that follows one which was not in vain is for the next call: the first rank may be through with this one.
-bool Communicator::handed_anew(const std::vector<int>& some, uint64_t number) {
-  return is_handed(some) && (letters_.at(some.front()).in_vain >= number || gc_mutant(227));
-}
-
 Result<uint64_t> Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault,
                                         const std::function<Status()>& watch) {
-  constexpr timespec kNap = {0, 50'000};
-  constexpr int kLooksPerCheck = 64;
   const User user(users_);
-  const int first = some.front();
-  if (first == rank()) {
-    const auto letter = WireupMessage::of(HandedOut{hash_of(some), ++handed_out_, in_vain_, *id});
-    for (int member : some)
-      if (member != first) GC_TRY(mailbox_->post(member, proto::kLaneSurvivors, letter));
-    return handed_out_;
-  }
-  const auto start = RunningClock::now();
-  for (int look = 1; !is_handed(some); ++look) {
-    nanosleep(&kNap, nullptr);
-    if (look % kLooksPerCheck != 0) continue;
+  return ids_->hand_out(some, id, [&]() -> Status {
     GC_TRY(watch());
-    GC_TRY(can_meet(some, after_fault));
-    if (peers_.closing(first))
-      return Status::error(Code::remote,
-                           "rank %d waits for %s to shrink the communicator with it, which has finalised, destroyed or "
-                           "aborted the communicator",
-                           peers_.number(rank()), peers_.name(first).c_str());
-    const auto waited = std::chrono::duration_cast<std::chrono::seconds>(RunningClock::now() - start).count();
-    if (peers_.timeout() && waited >= peers_.timeout())
-      return Status::error(Code::timed_out,
-                           "rank %d has waited %lld s (parameter timeout) for %s to shrink the communicator with it, "
-                           "which may have left out other ranks",
-                           peers_.number(rank()), static_cast<long long>(waited), peers_.name(first).c_str());
-  }
-  const HandedOut letter = letters_.extract(first).mapped();
-  *id = letter.id;
-  return letter.number;
+    return can_meet(some, after_fault);
+  });
 }
 
 Status Communicator::allocate() {

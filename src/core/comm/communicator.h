@@ -11,13 +11,14 @@
 #pragma once
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "core/comm/aside.h"
+#include "core/comm/handed_ids.h"
+#include "core/comm/stall.h"
 #include "core/connect/channel_links.h"
 #include "core/connect/device_tables.h"
 #include "core/connect/link_breaks.h"
@@ -67,19 +68,13 @@ class Communicator final : public Watched, public GraphUser {
   // of one color from working does no harm here. options: of a communicator of its own; the ranks that share have equal
   // limits.
   Result<Part> split(int color, int key, bool share, const CommOptions& options);
-  // Gives the ranks `some`, in rising order, this one among them, the id that the first of them passes. Others take no
-  // part, and may be dead. after_fault: it works after a fault, too. Returns the id's number. Errors: those of
-  // can_meet(); remote where the first has left; timed_out.
-  // watch: its failure ends the wait, too.
+  // Hands out an id as HandedIds does. after_fault: it works after a fault, too. Errors: those of can_meet(), too.
   Result<uint64_t> hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault,
                             const std::function<Status()>& watch);
   // Returns ok while there is reason to wait for the ranks `some`. Errors: aborted, after give_up(); unless
   // after_fault, the communicator's fault; remote where one of the ranks is dead.
   Status can_meet(const std::vector<int>& some, bool after_fault);
-  // The first rank says that the ranks have not met by the id with this number.
-  void hand_out_in_vain(uint64_t number) noexcept { in_vain_ = std::max(in_vain_, number); }
-  // Returns whether the first of the ranks `some` has handed out another id, as that of this number was in vain.
-  bool handed_anew(const std::vector<int>& some, uint64_t number);
+  HandedIds& handed_ids() noexcept { return *ids_; }
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -220,7 +215,6 @@ class Communicator final : public Watched, public GraphUser {
   Result<bool> begin_again(const PlanCache::Hit& kept, bool waits);
   Status count_messages(const TaskQueue& queue);
   void count_for_ends(const TaskQueue& queue, bool captured) noexcept;
-  bool is_handed(const std::vector<int>& some);
   // Counts a caller while it is inside.
   class User {
    public:
@@ -238,11 +232,6 @@ class Communicator final : public Watched, public GraphUser {
     alignas(64) uint64_t done;
     proto::Doorbell doorbell;
     proto::GraphWords in_graphs;
-  };
-  // An id for the ranks whose hash this is. Its first rank numbers them, and says which was the last one in vain.
-  struct HandedOut {
-    uint64_t members, number, in_vain;
-    proto::UniqueId id;
   };
   // Capabilities that are equal on all ranks.
   struct Capabilities {
@@ -344,6 +333,7 @@ class Communicator final : public Watched, public GraphUser {
   gpu::HostBlock host_;
   Capabilities capabilities_;
   std::unique_ptr<Mailbox> mailbox_;
+  std::optional<HandedIds> ids_;
   std::unique_ptr<MessageCounts> message_counts_;  // null: no link goes over a network
   std::unique_ptr<Links> links_;
   std::optional<ChannelLinks> channel_links_;
@@ -369,16 +359,10 @@ class Communicator final : public Watched, public GraphUser {
   bool mesh_tried_ = false;
   uint64_t last_share_ = 0;  // the highest number given
   std::atomic<bool> closing_{false}, given_up_{false};
-  uint64_t handed_out_ = 0, in_vain_ = 0;  // numbers of the last ids, as the first rank
-  std::map<int, HandedOut> letters_;       // the last one by sender, until hand_out() has used it
   std::atomic<int> users_{0};
   std::atomic<uint64_t> launched_{0};   // the launcher writes it, the watchdog reads it
   std::atomic<bool> launching_{false};  // advance() may have launched more than launched_
-  // The watchdog's: since when no launch has ended while some were outstanding.
-  uint64_t seen_done_ = 0;
-  RunningClock::time_point stalled_since_ = {};
-  std::chrono::steady_clock::time_point stall_began_ = {};  // the same, by the clock that pauses are told by
-  bool stall_told_ = false;
+  Stall stall_;                         // the watchdog's
   LinkBreaks link_breaks_;
   uint64_t begun_at_end_ = 0;     // launches of graphs at the time when no more were allowed; written before closing_
   bool late_graph_told_ = false;  // the watchdog's

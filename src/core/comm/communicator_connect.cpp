@@ -107,6 +107,7 @@ void Communicator::prepare_links() {
   capabilities_.pair_lanes = most_parts(plain_shape());
 
   mailbox_ = make_page_mailbox(peers_);
+  ids_.emplace(*mailbox_, peers_);
   LinksOptions options = {};
   std::copy(std::begin(capabilities_.slots), std::end(capabilities_.slots), options.slots);
   options.transport = params().transport;

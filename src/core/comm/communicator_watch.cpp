@@ -110,22 +110,15 @@ void Communicator::look_for_timeout() noexcept {
   const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED), in_graphs = ended_in_graphs();
   const uint32_t running = gc_mutant(142) != 0 ? 0 : running_in_graphs();
   const uint64_t done = run + copied + in_graphs, launched = this->launched() + copies + in_graphs + running;
-  if (done >= launched || done != seen_done_ || stalled_since_ == RunningClock::time_point()) {
-    seen_done_ = done;
-    stalled_since_ = done < launched ? RunningClock::now() : RunningClock::time_point();
-    stall_began_ = std::chrono::steady_clock::now();
-    stall_told_ = false;
-    return;
-  }
-  const auto waiting = RunningClock::now() - stalled_since_;
-  const long long waited = std::chrono::duration_cast<std::chrono::seconds>(waiting).count();
+  if (!stall_.goes_on(done, launched)) return;
+  const long long waited = stall_.seconds();
   const auto is_over = [&](int64_t seconds) { return seconds && waited >= seconds; };
-  const bool reports = !stall_told_ && is_over(params().report_after), ends = is_over(peers_.timeout());
+  const bool reports = !stall_.is_told() && is_over(params().report_after), ends = is_over(peers_.timeout());
   if (!reports && !ends) return;
   const std::string others = running != 0 ? waiting_in_graphs() : waiting_for(run + 1);
-  stall_told_ = true;
+  stall_.tell();
   // Where nobody is missing, a stream may have other work first; but a rank may also have stopped, or its device hang.
-  if (ends && !(others.empty() && gc_mutant(422))) return fault_.raise(timed_out(stall_began_, waited, others));
+  if (ends && !(others.empty() && gc_mutant(422))) return fault_.raise(timed_out(stall_.began(), waited, others));
   if (!reports || others.empty()) return;
   log::write(log::Level::warn, "rank %d has waited %lld s (parameter report_after) %s", peers_.number(rank()), waited,
              others.c_str());

@@ -47,7 +47,7 @@ class AllReduceTest : public testing::TestWithParam<int> {};
 TEST_P(AllReduceTest, SumsAtEverySizeAndOffset) {
   int n = GetParam();
   on_ranks(n, [&](gpucollComm_t comm, int rank) {
-    for (size_t count : {0, 1, 2, 3, 7, 31, 1000, 4099, 65537, 300001})
+    for (size_t count : {0, 1, 2, 3, 7, 31, 1000, 4095, 4096, 4099, 65537, 300001})
       for (size_t offset : {0, 4, 12})
         for (bool in_place : {false, true}) sum_int32(comm, rank, n, count, offset, in_place);
   });

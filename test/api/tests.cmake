@@ -171,6 +171,13 @@ gc_mutant(612 MUST_PRINT "FAILED.*Processes.ARankThatEnds" LABELS api
   ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=4 COMMAND test/api/processes_test --gtest_filter=Processes.ARankThatEnds*)
 gc_test(api.all_reduce.one_shot LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_ONE_SHOT_BYTES=8M COMMAND test/api/all_reduce_test)
+# Up to the most that a mesh over a network carries: on the emulated device, one_shot_bytes is less by default.
+gc_test(api.all_reduce.network_mesh LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp GPUCOLL_ONE_SHOT_BYTES=8M COMMAND test/api/all_reduce_test)
+gc_test(api.differential.network_mesh LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=8000 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=40000
+      GPUCOLL_TRANSPORT=tcp GPUCOLL_ONE_SHOT_BYTES=8M
+  COMMAND test/api/differential_test)
 gc_test(api.group LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/group_test)
 gc_test(api.send_recv LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/send_recv_test)
 gc_test(api.group.tcp LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp COMMAND test/api/group_test)

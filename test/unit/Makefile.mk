@@ -213,9 +213,11 @@ else
 EXTRA_DIST += test/unit/gpu/gpu_cuda_test.cpp
 endif
 
-check_PROGRAMS += test/unit/core/planner_test
-test_unit_core_planner_test_SOURCES = test/unit/core/planner_test.cpp test/unit/core/plan_walk.h
-test_unit_core_planner_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/core/plan/planner_test
+test_unit_core_plan_planner_test_SOURCES = test/unit/core/plan/collective_messages_test.cpp \
+	test/unit/core/plan/planner_draws_test.cpp test/unit/core/plan/planner_test.cpp \
+	test/unit/core/plan/plan_walk.h test/unit/core/plan/planner_cases.h
+test_unit_core_plan_planner_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/core/copy_engine_reduction_test
 test_unit_core_copy_engine_reduction_test_SOURCES = test/unit/core/copy_engine_reduction_test.cpp
 test_unit_core_copy_engine_reduction_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)

@@ -19,6 +19,7 @@ void Communicator::check() noexcept {
   look_at_device();
   if (fault().raised()) {
     if (CopyReduction* const reduction = watched_reduction()) reduction->give_up();
+    if (copies_) copies_->release_if_kept_out();
     return tell_that_all_have_left();
   }
   compare_calls();

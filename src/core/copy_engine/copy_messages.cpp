@@ -1,6 +1,8 @@
 #include "core/copy_engine/copy_messages.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/observe/trace.h"
 #include "base/shared_word.h"
@@ -10,6 +12,8 @@ namespace {
 
 using proto::kBouncePieces;
 using proto::kSizeRing;
+
+constexpr int64_t kKeptOutNs = 1'000'000'000;  // no call that starts a copy takes so long by itself
 
 }  // namespace
 
@@ -196,8 +200,36 @@ void CopyMessages::wake() {
   Proxy::instance().wake();
 }
 
+bool CopyMessages::is_kept_out() const noexcept {
+  const int64_t since = starting_since_ns_.load(std::memory_order_relaxed);
+  return since != 0 && monotonic_ns() - since > kKeptOutNs;
+}
+
+void CopyMessages::release_if_kept_out() noexcept {
+  if (!is_kept_out()) return;
+  const Peers& peers = context_.peers;
+  for (int peer = 0; peer < peers.size(); ++peer) {
+    proto::CopyLane& lane = peers.copy_lane(peers.rank(), peer);
+    __atomic_store_n(&lane.send_done, proto::kCopyReleased, __ATOMIC_RELEASE);
+    __atomic_store_n(&lane.recv_done, proto::kCopyReleased, __ATOMIC_RELEASE);
+  }
+}
+
+// Returns false where the proxy holds the lock, and is kept out.
+bool CopyMessages::lock_for_report(std::unique_lock<std::mutex>& lock) const {
+  while (!lock.try_lock()) {
+    if (is_kept_out()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 std::string CopyMessages::waiting_for() {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!lock_for_report(lock))
+    return "a copy that it cannot start: another thread of its process is in a function of CUDA that waits until the "
+           "device rests, such as cudaFree; complete the operations before that call, or set the parameter "
+           "copy_engine_bytes to off";
   const auto tell = [&](const Direction& d, const char* way) {
     return "a message of " + std::to_string(d.pending.front().bytes) + " bytes " + way + " " +
            context_.peers.name(d.peer) + ", which must make its call outside of captures if this rank does";

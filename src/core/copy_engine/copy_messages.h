@@ -82,6 +82,12 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   std::string waiting_for();
   // Looks for memory of peers that has been freed. Called now and then.
   void look_for_freed() noexcept;
+  // Returns whether the proxy has long been in a call that starts a copy: then another thread is in a function of CUDA
+  // that waits until the device rests, and lets nobody start anything meanwhile.
+  bool is_kept_out() const noexcept;
+  // Lets the streams go on that wait for messages, if the proxy is kept out and cannot do it. A copy that it was about
+  // to start still comes. Called now and then once the communicator has failed.
+  void release_if_kept_out() noexcept;
 
   Progress progress() noexcept override;
   void tidy() noexcept override { imports_.close_dropped_at_rest(mutex_); }
@@ -142,9 +148,11 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   Status make_bounce(Receiving& receiving);
 
   void wake();
+  bool lock_for_report(std::unique_lock<std::mutex>& lock) const;
 
   // The proxy calls these, all with the lock held.
   Progress look() noexcept;
+  Status start_copy(void* to, const void* from, uint64_t bytes, gpu::Stream stream);
   Status advance_all(bool* moved, bool* waiting);
   Status advance_sends(bool* moved, bool* waiting);
   Result<Sending*> next_send();
@@ -170,6 +178,8 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   std::vector<Mark> ready_, done_;    // the caller's: for each word the last number
   std::vector<Mark> ends_;            // as done_, but where the host finds the words
   std::atomic<bool> active_{false};   // progress() may have something to do
+  std::atomic<int64_t> starting_since_ns_{
+      0};  // since when the proxy has been in a call that starts a copy; 0: it is not
 
   std::mutex mutex_;                               // guards what follows
   std::vector<std::unique_ptr<Sending>> sending_;  // by peer; null until the first message

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 24u
+#define GC_ABI_VERSION 25u
 
 /* How far a nonblocking collective that gc_abi.start began has come. */
 enum {
@@ -163,6 +163,7 @@ typedef struct gc_comm_description {
   const gc_host_calls *calls;
   void *ctx;        /* must stay valid until comm_free */
   const char *name; /* for messages */
+  int threads;      /* the program may run other threads meanwhile: it asked for more than MPI_THREAD_SINGLE */
 } gc_comm_description;
 
 /* Levels of parameters: each names the people whom a parameter is for. */

@@ -105,9 +105,9 @@ class MpiRuntime {
   bool connected(const core::TaskQueue& together) const;
   // Begins several calls. REQUIRES: connected(); data in host memory have been loaded.
   Status begin(const core::TaskQueue& together);
-  // Launches what there is room for, and returns whether all of it is launched now. holds_end: the program may go on
-  // meanwhile (Launcher::advance).
-  Result<bool> advance(bool holds_end = false) {
+  // Launches what there is room for, and returns whether all of it is launched now. holds_end: the program, or a thread
+  // of it, may go on meanwhile (Launcher::advance).
+  Result<bool> advance(bool holds_end) {
     GC_TRY_AS(const bool all, runtime_->advance(holds_end));
     const uint64_t launched = runtime_->launched();
     launches_.fetch_add(launched - std::exchange(counted_, launched), std::memory_order_relaxed);

@@ -256,7 +256,7 @@ Result<bool> GroupRuntime::launch(const DeviceCall& call, BlockingOrder& blockin
   blocking_order.wait_until_first();
   GC_TRY(leaders_.begin(whole_, true));
   for (;;) {
-    GC_TRY_AS(const bool all, leaders_.advance());
+    GC_TRY_AS(const bool all, leaders_.advance(description_.threads != 0));
     if (all) break;
     idle();
   }

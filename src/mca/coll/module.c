@@ -61,6 +61,7 @@ static void make_engine_comm(gcm_module *m) {
       .calls = &gcm_host_calls,
       .ctx = m,
       .name = comm->c_name[0] != '\0' ? comm->c_name : "an intercommunicator (its groups' ranks in one row)",
+      .threads = ompi_mpi_thread_provided > MPI_THREAD_SINGLE,
   };
   m->comm = gcm_abi->comm_new(&description);
 }

@@ -24,7 +24,7 @@ TEST(Causes, ATypeMayHaveTooManyRuns) {
 }
 
 TEST(Causes, ACommunicatorMayBeTooLargeForItsNeighbors) {
-  const gc_comm_description description = {1, 0, GC_BOARD_NEIGHBORS + 1, 0, nullptr, nullptr, "a communicator"};
+  const gc_comm_description description = {1, 0, GC_BOARD_NEIGHBORS + 1, 0, nullptr, nullptr, "a communicator", 0};
   CallMatcher matcher(description);
   Component component;
   const Status told = matcher.tell_neighbors({}, &component);

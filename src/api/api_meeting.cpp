@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "abi/meeting.h"
+#include "api/configuration.h"
 #include "api/handles.h"
 #include "api/open_device.h"
 #include "base/params.h"
@@ -91,9 +92,10 @@ struct Preparations {
 };
 
 Status create(const Preparations& with, MeetingBootstrap& bootstrap) {
-  GC_TRY_AS(auto made,
-            core::Communicator::create(*with.device, {all_kernels(), move_kernel(), packing_kernel()}, bootstrap));
-  with.handle->share = core::CommShare(std::move(made), params().split_share != 0);
+  const Configuration configuration = configuration_of_parameters();
+  GC_TRY_AS(auto made, core::Communicator::create(*with.device, {all_kernels(), move_kernel(), packing_kernel()},
+                                                  bootstrap, {{}, {}, nullptr, configuration.options}));
+  with.handle->share = core::CommShare(std::move(made), configuration.shares);
   return {};
 }
 

@@ -47,6 +47,7 @@ bool& waits_without_end() noexcept {
 Configuration configuration_of_parameters() {
   Configuration configuration = {params().split_share != 0, true, {}};
   configuration.options.waits_without_end = waits_without_end();
+  configuration.options.stream_ordered = true;
   return configuration;
 }
 

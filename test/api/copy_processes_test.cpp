@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "copies.h"
@@ -56,6 +57,35 @@ TEST(CopyProcesses, LearnOfTheDeathOfTheirPeer) {
     });
     for (int status : statuses) EXPECT_EQ(status, 0);
   }
+}
+
+// Frees memory while messages of every kind that copy engines could carry are under way, one after another. With the
+// parameter emu_exclusive that waits for the streams, as on GPUs, and nobody can start a copy meanwhile.
+TEST(CopyProcesses, LetMemoryBeFreedWhileTheyAreUnderWay) {
+  constexpr size_t kBytes = (size_t{1} << 20) + 4004;  // of a message: more than copy_engine_bytes is by itself
+  for (int status : on_processes(2, [](gpucollComm_t comm, int rank) {
+         Stream stream;
+         const int peer = 1 - rank;
+         for (int round = 0; round < 10; ++round) {
+           DeviceBuffer mine(kBytes), all(2 * kBytes), theirs(kBytes);
+           std::optional<DeviceBuffer> other(100);
+           mine.put(message(rank, peer, round, kBytes));
+           GC_OK(gpucollAllGather(mine.at(), all.at(), kBytes, gpucollUint8, comm, stream.handle));
+           GC_OK(gpucollGroupStart());
+           GC_OK(send(mine, 0, kBytes, peer, comm, stream.handle));
+           GC_OK(recv(theirs, 0, kBytes, peer, comm, stream.handle));
+           GC_OK(gpucollGroupEnd());
+           other.reset();
+           GC_OK(gpucollStreamSynchronize(stream.handle));
+           std::vector<uint8_t> both = message(0, 1, round, kBytes);
+           const std::vector<uint8_t> second = message(1, 0, round, kBytes);
+           EXPECT_TRUE(theirs.get<uint8_t>(kBytes) == (rank == 0 ? second : both)) << round;
+           both.insert(both.end(), second.begin(), second.end());
+           EXPECT_TRUE(all.get<uint8_t>(2 * kBytes) == both) << round;
+         }
+         EXPECT_EQ(gpucollSuccess, gpucollCommDestroy(comm));
+       }))
+    EXPECT_EQ(status, 0);
 }
 
 // Many calls at once, of which one rank makes its own late; then one dies while the others are in the middle.

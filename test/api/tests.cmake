@@ -225,6 +225,11 @@ gc_test(api.copy LABELS api PROCESSORS 2
 gc_test(api.copy.processes LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_COPY_REDUCTION_BYTES=50K GPUCOLL_COPY_REDUCTION_PIECE=4K
   COMMAND test/api/copy_processes_test)
+# As nobody has asked for copy engines, nothing waits for copies that the host starts.
+set(freeing COMMAND test/api/copy_processes_test --gtest_filter=*LetMemoryBeFreed*)
+gc_test(api.copy.freeing LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=20 ${freeing})
+gc_mutant(620 MUST_PRINT "a copy that it cannot start" LABELS api
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3 ${freeing})
 gc_test(api.copy.off LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=off GPUCOLL_TIMEOUT=20
   COMMAND test/api/copy_test

@@ -3,10 +3,11 @@
 //
 // Argument "threads": instead, several threads do it. Argument "late": instead, rank 0 makes a communicator alone,
 // which ends with the parameter timeout. Argument "unknown": instead, gpucoll/mpi.h is used before MPI_Init and after
-// MPI_Finalize.
+// MPI_Finalize. Argument "freeing": instead, memory is freed while large messages are under way.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "../resources.h"
@@ -913,6 +914,23 @@ void late() {
   MPI_Group_free(&group);
 }
 
+// Frees memory while the stream waits for others: with emu_exclusive that waits for the stream, as on GPUs.
+void freeing() {
+  constexpr int kN = (1 << 18) + 1001;  // in bytes more than copy_engine_bytes is by itself
+  const On on(MPI_COMM_WORLD, "MPI_COMM_WORLD");
+  gpucollComm_t comm = nullptr;
+  need(gpucollCommFromMPI(on.comm, &comm), "gpucollCommFromMPI");
+  const int next = (on.rank + 1) % on.size, before = (on.rank + on.size - 1) % on.size;
+  for (int i = 0; i < 5; ++i) {
+    std::optional<Buffer> spare(garbage(100));
+    Buffer data(input_of(on.rank, kN)), other(garbage(kN));
+    need(gpucollMPISendrecv(data.at(), kN, MPI_INT, next, other.at(), kN, MPI_INT, before, on.comm, on.stream),
+         "Sendrecv");
+    spare.reset();
+    other.expect(on, "Sendrecv beside a free", input_of(before, kN));
+  }
+}
+
 int outside_of_mpi() {
   gpucollComm_t comm;
   const bool before = gpucollCommFromMPI(MPI_COMM_WORLD, &comm) == gpucollInvalidUsage &&
@@ -937,6 +955,8 @@ int main(int argc, char** argv) {
   use_own_device();
   if (mode == "late")
     late();
+  else if (mode == "freeing")
+    freeing();
   else if (threads && mpi.threads() != MPI_THREAD_MULTIPLE)
     checked(true);  // this MPI was built without
   else if (threads)

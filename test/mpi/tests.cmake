@@ -624,6 +624,8 @@ gc_mpi_test(mpi.stream_ordered_beside_component LABELS mpi TIMEOUT 240 NP 3 MPIR
 gc_mpi_test(mpi.stream_ordered_threads LABELS mpi asan TIMEOUT 240 NP 3 COMMAND test/mpi/stream_ordered threads)
 gc_nodes_test(stream_ordered aab COMMAND test/mpi/stream_ordered)
 gc_mpi_test(mpi.stream_ordered_late LABELS mpi NP 3 ENV GPUCOLL_TIMEOUT=5 COMMAND test/mpi/stream_ordered late)
+gc_mpi_test(mpi.stream_ordered_freeing LABELS mpi NP 2 ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=10
+  COMMAND test/mpi/stream_ordered freeing)
 gc_mpi_test(mpi.stream_ordered_outside_of_mpi LABELS mpi NP 2 COMMAND test/mpi/stream_ordered unknown)
 # The test tools.trace starts it, where the tools are built.
 gc_by_hand(test/mpi/late)

@@ -48,7 +48,7 @@ Result<core::CommProperties> usual_shape(bool emulated, int n_ranks) {
   shape.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
   if (shape.mesh) shape.zero_copy_bytes = core::least_zero_copy(defaults, n_ranks, shape.table);
   shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes != 0;
-  if (p2p) shape.copies = core::copy_engine_limits(defaults, n_ranks, shape.table);
+  if (p2p) shape.copies = core::copy_engine_limits(defaults, n_ranks, shape.table, false);
   shape.copies.piece = core::copy_piece_bytes(shape.copies.piece);
   return shape;
 }

@@ -134,8 +134,9 @@ KernelActivity Communicator::activity() const noexcept {
 void Communicator::prepare_copies() {
   exports_ = std::make_unique<Exports>(device_, peers_.copy_page(rank()).live);
   if (over_network()) return;
-  const CopyEngineLimits limits = copy_engine_limits(device_.defaults(), size(), capabilities_.table);
-  if (!limits.messages || !(peers_.common_capabilities() & proto::kHasSignals)) return;
+  const CopyEngineLimits limits =
+      copy_engine_limits(device_.defaults(), size(), capabilities_.table, options().stream_ordered);
+  if ((!limits.messages && !limits.reductions) || !(peers_.common_capabilities() & proto::kHasSignals)) return;
   if (p2p_everywhere()) {
     capabilities_.copies = limits;
     if (size() > proto::kMeshMaxRanks) capabilities_.copies.reductions = 0;

@@ -39,6 +39,9 @@ struct CommOptions {
   int max_blocks = 0;  // no kernel has more blocks; 0: there is no limit
   // Waits for other ranks have no end, unless the user has set the parameter timeout.
   bool waits_without_end = false;
+  // Calls return while the program's streams wait for what they began. Copies that the host starts then are off unless
+  // the user has asked for them: it cannot start any while the program is in cudaFree, which waits for these streams.
+  bool stream_ordered = false;
 };
 
 // Returns how many seconds a communicator waits for other ranks; 0: without end.

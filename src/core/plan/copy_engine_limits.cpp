@@ -1,5 +1,6 @@
 #include "core/plan/copy_engine_limits.h"
 
+#include "base/mutant.h"
 #include "base/params.h"
 #include "core/plan/tuning_file.h"
 
@@ -15,7 +16,8 @@ uint64_t usual(const TuningTable* measured, Limit which, uint64_t usually) {
 
 }  // namespace
 
-CopyEngineLimits copy_engine_limits(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured) {
+CopyEngineLimits copy_engine_limits(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured,
+                                    bool stream_ordered) {
   const Params& p = params();
   const uint64_t messages = param_or(
       p.copy_engine_bytes, usual(measured, Limit::copy_engine_bytes, of_ranks(defaults.copy_engine_bytes, n_ranks)));
@@ -27,8 +29,12 @@ CopyEngineLimits copy_engine_limits(const gpu::Device::Defaults& defaults, int n
   };
   const uint64_t reductions = param_or(p.copy_reduction_bytes, usual(measured, Limit::copy_reduction_bytes,
                                                                      of_ranks(defaults.copy_reduction_bytes, n_ranks)));
-  return {messages, exchange(defaults.copy_exchange_bytes), exchange(defaults.copy_all_gather_bytes), reductions,
-          param_or(p.copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
+  CopyEngineLimits limits = {messages, exchange(defaults.copy_exchange_bytes), exchange(defaults.copy_all_gather_bytes),
+                             reductions,
+                             param_or(p.copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
+  if (stream_ordered && p.copy_engine_bytes == kAuto && !gc_mutant(620))
+    limits.messages = limits.exchanges = limits.all_gathers = 0;
+  return limits;
 }
 
 uint64_t least_zero_copy(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured) {

@@ -20,8 +20,10 @@ struct CopyEngineLimits {
 };
 
 // Returns the limits that the parameters give, or the measured table (null: nothing was measured), or the defaults of
-// the kind of device. These defaults differ for two ranks and for more.
-CopyEngineLimits copy_engine_limits(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured);
+// the kind of device. These defaults differ for two ranks and for more. stream_ordered: as in CommOptions; then nothing
+// but the parameter copy_engine_bytes turns on copies that the host starts, which are all but those of reductions.
+CopyEngineLimits copy_engine_limits(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured,
+                                    bool stream_ordered);
 // Returns from how many bytes on a buffer is reduced straight from and into all ranks' memory, where there is a mesh;
 // 0: never.
 uint64_t least_zero_copy(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured);

@@ -85,16 +85,16 @@ TEST(CopyEngineLimits, DifferForTwoRanksAndForMore) {
   const auto all = [](const CopyEngineLimits& l) {
     return std::vector<uint64_t>{l.messages, l.exchanges, l.all_gathers, l.reductions};
   };
-  EXPECT_EQ(all(copy_engine_limits(defaults, 1, nullptr)), (std::vector<uint64_t>{0, 0, 0, 0}));
-  EXPECT_EQ(all(copy_engine_limits(defaults, 2, nullptr)), (std::vector<uint64_t>{1000, 1000, 1000, 5000}));
-  EXPECT_EQ(all(copy_engine_limits(defaults, 3, nullptr)), (std::vector<uint64_t>{1000, 3000, 0, 0}));
-  EXPECT_EQ(all(copy_engine_limits(defaults, 64, nullptr)), (std::vector<uint64_t>{1000, 3000, 0, 0}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 1, nullptr, false)), (std::vector<uint64_t>{0, 0, 0, 0}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 2, nullptr, false)), (std::vector<uint64_t>{1000, 1000, 1000, 5000}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 3, nullptr, false)), (std::vector<uint64_t>{1000, 3000, 0, 0}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 64, nullptr, false)), (std::vector<uint64_t>{1000, 3000, 0, 0}));
 }
 
 TEST(CopyEngineLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
   constexpr uint64_t kMiB = gpu::Device::kMiB;
-  const CopyEngineLimits two = copy_engine_limits(gpu::Device::kGpuDefaults, 2, nullptr),
-                         more = copy_engine_limits(gpu::Device::kGpuDefaults, 4, nullptr);
+  const CopyEngineLimits two = copy_engine_limits(gpu::Device::kGpuDefaults, 2, nullptr, false),
+                         more = copy_engine_limits(gpu::Device::kGpuDefaults, 4, nullptr, false);
   EXPECT_EQ(two.messages, 32 * kMiB);
   EXPECT_EQ(more.messages, 256 * kMiB);
   EXPECT_EQ(two.exchanges, 32 * kMiB);
@@ -109,12 +109,12 @@ TEST(CopyEngineLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
 TEST(CopyEngineLimits, AreCorrectedByATuningFile) {
   const gpu::Device::Defaults defaults = defaults_of_test();
   TuningTable measured;
-  EXPECT_EQ(copy_engine_limits(defaults, 2, &measured).messages, 1000u);
+  EXPECT_EQ(copy_engine_limits(defaults, 2, &measured, false).messages, 1000u);
   measured.limit(Limit::copy_engine_bytes) = 70;
   measured.limit(Limit::copy_exchange_bytes) = 80;
   measured.limit(Limit::copy_reduction_bytes) = 90;
   measured.limit(Limit::zero_copy_bytes) = 60;
-  const CopyEngineLimits limits = copy_engine_limits(defaults, 2, &measured);
+  const CopyEngineLimits limits = copy_engine_limits(defaults, 2, &measured, false);
   EXPECT_EQ(limits.messages, 70u);
   EXPECT_EQ(limits.exchanges, 80u);
   EXPECT_EQ(limits.all_gathers, 80u);
@@ -122,22 +122,42 @@ TEST(CopyEngineLimits, AreCorrectedByATuningFile) {
   EXPECT_EQ(least_zero_copy(defaults, 2, &measured), 60u);
   set_param("copy_engine_bytes", "75", "test").ignore();
   set_param("zero_copy_bytes", "65", "test").ignore();
-  EXPECT_EQ(copy_engine_limits(defaults, 2, &measured).messages, 75u) << "a parameter counts for more";
+  EXPECT_EQ(copy_engine_limits(defaults, 2, &measured, false).messages, 75u) << "a parameter counts for more";
   EXPECT_EQ(least_zero_copy(defaults, 2, &measured), 65u);
   set_param("copy_engine_bytes", "auto", "test").ignore();
   set_param("zero_copy_bytes", "auto", "test").ignore();
 }
 
+// A stream that waits for a copy which the host has still to start would keep cudaFree waiting, and that the host.
+TEST(CopyEngineLimits, OfStreamOrderedCallsTakeNoneThatTheHostStarts) {
+  const gpu::Device::Defaults defaults = defaults_of_test();
+  TuningTable measured;
+  measured.limit(Limit::copy_engine_bytes) = 70;
+  for (const TuningTable* table :
+       {static_cast<const TuningTable*>(nullptr), static_cast<const TuningTable*>(&measured)}) {
+    const CopyEngineLimits limits = copy_engine_limits(defaults, 2, table, true);
+    EXPECT_EQ(limits.messages, 0u);
+    EXPECT_EQ(limits.exchanges, 0u);
+    EXPECT_EQ(limits.all_gathers, 0u);
+    EXPECT_EQ(limits.reductions, 5000u);
+  }
+  set_param("copy_engine_bytes", "75", "test").ignore();
+  const CopyEngineLimits asked_for = copy_engine_limits(defaults, 2, nullptr, true);
+  set_param("copy_engine_bytes", "auto", "test").ignore();
+  EXPECT_EQ(asked_for.messages, 75u);
+  EXPECT_EQ(asked_for.exchanges, 75u);
+}
+
 TEST(CopyEngineLimits, TurnOff) {
   gpu::Device::Defaults defaults = defaults_of_test();
   defaults.copy_exchange_bytes.more = 0;
-  EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr).exchanges, 0u);
-  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).exchanges, 1000u);
+  EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr, false).exchanges, 0u);
+  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr, false).exchanges, 1000u);
   defaults.copy_exchange_bytes.more = 10;
-  EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr).exchanges, 10u);
+  EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr, false).exchanges, 10u);
   defaults.copy_engine_bytes = {0, 0};
-  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).messages, 0u);
-  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).exchanges, 0u);
-  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).reductions, 0u);
-  EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr).exchanges, 0u);
+  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr, false).messages, 0u);
+  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr, false).exchanges, 0u);
+  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr, false).reductions, 0u);
+  EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr, false).exchanges, 0u);
 }

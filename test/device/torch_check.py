@@ -213,8 +213,32 @@ def check_threads_of_streams(rank, size):
         expect(own, sum(pattern(r + turn, 2000 + turn) for r in range(size)))
 
 
+def check_memory_given_back(rank, size):
+    """Gives memory back to the device (cudaFree, which waits for all streams) while large operations are under way."""
+    count = 16 << 20
+    own, gathered = pattern(rank, count), torch.empty(size * count, device="cuda")
+    received = torch.empty(count, device="cuda")
+    for turn in range(10):
+        spare = torch.empty((turn + 1) << 20, device="cuda")
+        torch.cuda.synchronize()
+        work = [dist.all_gather_into_tensor(gathered, own, async_op=True)]
+        if size > 1:
+            work += dist.batch_isend_irecv([dist.P2POp(dist.isend, own, (rank + 1) % size),
+                                            dist.P2POp(dist.irecv, received, (rank - 1) % size)])
+        del spare
+        torch.cuda.empty_cache()
+        for each in work:
+            each.wait()
+        for r in range(size):
+            expect(gathered[r * count:(r + 1) * count], pattern(r, count))
+        size > 1 and expect(received, pattern((rank - 1) % size, count))
+        gathered.zero_()
+        received.zero_()
+
+
 CHECKS = [check_all_reduce, check_collectives, check_exchanges, check_messages, check_groups, check_coalesced, check_graphs,
-          check_training, check_objects, check_threads_of_streams]
+          check_training, check_objects, check_threads_of_streams,
+          check_memory_given_back]
 
 
 def run_checks(rank, size):

@@ -314,7 +314,8 @@ Status SocketBootstrap::look_for_hangups(const PollSet& set) {
       return *failure_;
     }
     if (!said || farewell.rounds <= rounds_)
-      return Status::error(Code::remote, "rank %d has left; it has failed", rank_before(static_cast<int>(l)));
+      return Status::error(Code::remote, "%s has left; it has failed",
+                           rank_at(rank_before(static_cast<int>(l))).c_str());
     left_[l] = true;
   }
   return {};
@@ -385,8 +386,8 @@ Status SocketBootstrap::unreached(int level, const Status& why) const {
   if (why.code() == Code::unsupported)
     return Status::error(why.code(), "rank %d cannot reach rank %d: %s", rank_, rank_before(level), why.what());
   if (why.code() != Code::remote) return why;
-  return Status::error(Code::remote, "rank %d does not reach rank %d, which may have failed: %s", rank_,
-                       rank_before(level), why.what());
+  return Status::error(Code::remote, "rank %d does not reach %s, which may have failed: %s", rank_,
+                       rank_at(rank_before(level)).c_str(), why.what());
 }
 
 Status SocketBootstrap::begin_calls(std::vector<Call>* calls) {
@@ -434,8 +435,8 @@ Status SocketBootstrap::exchange(int level, const uint8_t* out, uint8_t* in, siz
     for (Transfer& t : transfers) {
       Status status = t.left && set.ready(t.fd) ? t.step() : Status();
       if (status.code() == Code::remote)
-        return Status::error(Code::remote, "rank %d has left; it has failed",
-                             t.sending ? rank_before(level) : rank_after(level));
+        return Status::error(Code::remote, "%s has left; it has failed",
+                             rank_at(t.sending ? rank_before(level) : rank_after(level)).c_str());
       GC_TRY(std::move(status));
     }
   }

@@ -416,6 +416,42 @@ TEST(SocketBootstrap, DialsAgainWhereItWasTakenForAStranger) {
   });
 }
 
+// A rank whose process is killed hangs up without a farewell: one end, or the other, is seen first.
+TEST(SocketBootstrap, NamesTheProcessOfARankThatHasLeft) {
+  for (const bool hangs_up_what_it_sends : {false, true}) {
+    auto id = make_unique_id();
+    ASSERT_TRUE(id.ok());
+    std::promise<void> told;
+    std::thread other([&] {
+      PlayedRank self(*id);
+      Addresses at;
+      const auto listeners = listen_at("127.0.0.1", &at);
+      ASSERT_TRUE(listeners.ok());
+      self.listen_at(at.ipv4);
+      UniqueFd from = accept_soon((*listeners)[0]), to = self.dial();
+      proto::BootstrapHello hello;
+      PlayedRank::hear(from, &hello, sizeof hello);
+      ASSERT_TRUE(send_all(from.get(), &proto::kAdmitted, 1, PlayedRank::in_time()).ok());
+      self.say_hello(to, 0);
+      uint8_t answer = 0;
+      PlayedRank::hear(to, &answer, 1);
+      int theirs = 0;
+      PlayedRank::hear(from, &theirs, sizeof theirs);
+      (hangs_up_what_it_sends ? to : from).reset();
+      told.get_future().wait();
+    });
+    auto bootstrap = SocketBootstrap::create(*id, 0, 2, 20);
+    int mine = 5, all[2] = {};
+    const Status status = bootstrap ? (*bootstrap)->allgather(&mine, all, sizeof mine) : bootstrap.status();
+    told.set_value();
+    other.join();
+    EXPECT_EQ(status.code(), Code::remote);
+    EXPECT_NE(std::string(status.what()).find("rank 1 (process 4711 on host node7) has left; it has failed"),
+              std::string::npos)
+        << status.what();
+  }
+}
+
 TEST(SocketBootstrap, NamesARankThatDoesNotAnswer) {
   const gpucoll_test::SilentPort silent;
   ASSERT_TRUE(set_param("report_after", "1", "test").ok());

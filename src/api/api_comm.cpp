@@ -441,7 +441,7 @@ gpucollResult_t gpucollCommRevoke(gpucollComm_t comm) {
     const bool made = comm && !comm->in_making.load();
     GC_TRY_AS(const Use communicator, checked(comm, made ? gpucollComm::kRevoked | core::Progress::kBusy : 0));
     if (!gc_mutant(225)) comm->refuses.fetch_or(gpucollComm::kRevoked);
-    communicator->raise_fault(revoked_error());
+    communicator->revoke();
     return {};
   }));
 }

@@ -213,6 +213,22 @@ TEST(Processes, ACollectiveThatARankHasNotMadeFails) {
   for (int status : statuses) EXPECT_EQ(status, 0);
 }
 
+TEST(Processes, ARevokedCommunicatorSaysWhichRankHasRevokedIt) {
+  const auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {
+    if (rank == 1) CHILD_OK(gpucollCommRevoke(comm));
+    gpucollResult_t error = gpucollSuccess;
+    while (rank != 1 && error == gpucollSuccess) CHILD_OK(gpucollCommGetAsyncError(comm, &error));
+    const std::string text = gpucollGetLastError(comm);
+    const bool says = text.find("rank 1 (process ") == 0 && text.find(") has revoked the communicator") < 60;
+    if (rank != 1 && !(says && error == gpucollRemoteError)) {
+      std::fprintf(stderr, "rank %d says: %s\n", rank, text.c_str());
+      return 4;
+    }
+    return gpucollCommDestroy(comm) == error ? 0 : 5;
+  });
+  for (int status : statuses) EXPECT_EQ(status, 0);
+}
+
 // Between nodes: what rank 1 has sent before it left is received, and what it has not sent, or received, is an error.
 TEST(Processes, MessagesThatARankHasNotSentOrReceivedFail) {
   if (!std::getenv("GC_TEST_NODES")) GTEST_SKIP();

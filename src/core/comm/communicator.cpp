@@ -369,4 +369,11 @@ void Communicator::raise_fault(const Status& status) noexcept {
   fault_.raise(status);  // the first one counts
 }
 
+void Communicator::revoke() {
+  raise_fault(Status::error(Code::invalid_usage,
+                            "%s has revoked the communicator: it can only be shrunk, destroyed or aborted",
+                            peers_.name(rank()).c_str())
+                  .blaming());
+}
+
 }  // namespace gpucoll::core

@@ -96,6 +96,8 @@ class Communicator final : public Watched, public GraphUser {
   // Raises the fault. Where `status` only says that another rank gave up (Code::remote) while a peer's page tells of a
   // truncated message, raises that instead.
   void raise_fault(const Status& status) noexcept;
+  // Raises the fault that tells all ranks which one has revoked the communicator.
+  void revoke();
   // Raises the fault, and ends what goes on after one.
   void give_up(const Status& status) noexcept {
     given_up_.store(true, std::memory_order_relaxed);

@@ -182,7 +182,7 @@ TEST(Processes, ARankThatHasLeftEndsNothing) {
 namespace {
 
 // Returns 0 where the communicator has failed as a rank has left it too early, and says so by all of these words.
-int left_too_early(gpucollComm_t comm, std::initializer_list<const char*> words) {
+int left_too_early(gpucollComm_t comm, std::initializer_list<const char*> words, bool destroys = true) {
   CHILD_OK(gpucollStreamSynchronize(nullptr));
   gpucollResult_t error = gpucollSuccess;
   CHILD_OK(gpucollCommGetAsyncError(comm, &error));
@@ -193,7 +193,7 @@ int left_too_early(gpucollComm_t comm, std::initializer_list<const char*> words)
       std::fprintf(stderr, "no '%s' in: %s\n", word, text.c_str());
       return 5;
     }
-  return gpucollCommDestroy(comm) == gpucollRemoteError ? 0 : 6;
+  return !destroys || gpucollCommDestroy(comm) == gpucollRemoteError ? 0 : 6;
 }
 
 }  // namespace
@@ -211,6 +211,37 @@ TEST(Processes, ACollectiveThatARankHasNotMadeFails) {
     return left_too_early(comm, {"rank 1 ", "before collective call 2 ", "an allreduce of 8 int32"});
   });
   for (int status : statuses) EXPECT_EQ(status, 0);
+}
+
+// The error is that of the ranks that go on, also where they live on with it beside the one that has closed.
+TEST(Processes, ARankThatHasClosedLogsNoErrorOfTheOthers) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const auto body = [&ends](gpucollComm_t comm, int rank) {
+    DeviceBuffer b(64);
+    CHILD_OK(gpucollAllReduce(b.at(), b.at(), 7, gpucollInt32, gpucollSum, comm, nullptr));
+    CHILD_OK(gpucollStreamSynchronize(nullptr));
+    close(ends[rank == 1]);
+    if (rank != 1) {
+      CHILD_OK(gpucollAllReduce(b.at(), b.at(), 5, gpucollInt32, gpucollSum, comm, nullptr));
+      const int left = left_too_early(comm, {"rank 1 ", "before collective call 2 "}, false);
+      usleep(1'000'000);  // rank 1's watchdog looks several times
+      return left;
+    }
+    FILE* const said = std::tmpfile();
+    if (!said || dup2(fileno(said), STDERR_FILENO) < 0) return 4;
+    CHILD_OK(gpucollCommDestroy(comm));
+    char none;
+    if (read(ends[0], &none, 1) != 0) return 5;  // until the others have ended
+    std::rewind(said);
+    std::string text(2000, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), said));
+    if (text.empty()) return 0;
+    std::printf("rank 1 says: %s\n", text.c_str());
+    std::fflush(stdout);
+    return 6;
+  };
+  for (int status : on_processes(3, body, {ends[0], ends[1]})) EXPECT_EQ(status, 0);
 }
 
 TEST(Processes, ARevokedCommunicatorSaysWhichRankHasRevokedIt) {

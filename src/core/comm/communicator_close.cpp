@@ -77,6 +77,7 @@ void Communicator::launch_nothing_more() noexcept {
   __atomic_store_n(&peers_.own_page().begun, begun_at_end_, __ATOMIC_RELAXED);  // before tell_closing()
   closing_ = true;
   const bool orderly = !fault_.raised();
+  if (orderly) fault_.close();                // before the others can fail of it
   if (orderly || has_left()) tell_closing();  // else the watchdog does, when they have
   if (orderly) links_->finish();              // peers that rest receive once they know
 }

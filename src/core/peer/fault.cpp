@@ -70,7 +70,13 @@ void Fault::raise(const Status& status) noexcept {
   // Before the kernels: a program that finds its stream ended asks the host what happened, and must be told.
   raised_.store(true, std::memory_order_release);
   end_kernels();
-  if (status.code() != Code::aborted) log::write(log::Level::error, "%s", (status_ ? status : status_).what());
+  const log::Level level = closed_ ? log::Level::debug : log::Level::error;
+  if (status.code() != Code::aborted) log::write(level, "%s", (status_ ? status : status_).what());
+}
+
+void Fault::close() noexcept {
+  std::lock_guard lock(mutex_);
+  closed_ = !gc_mutant(614);
 }
 
 Status Fault::status() const {

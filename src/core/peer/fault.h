@@ -36,6 +36,8 @@ class Fault {
 
   // The first call wins; later ones change nothing. REQUIRES: !status.ok().
   void raise(const Status& status) noexcept;
+  // Keeps later faults out of this rank's log: it has closed in order, and what comes of the others is theirs to tell.
+  void close() noexcept;
   bool raised() const noexcept { return raised_.load(std::memory_order_acquire); }
   // Returns when it was raised, by monotonic_ns(). REQUIRES: raised().
   int64_t raised_ns() const noexcept { return raised_ns_; }
@@ -49,6 +51,7 @@ class Fault {
   std::atomic<bool> raised_{false};  // released after status_ and raised_ns_ are written; every reader acquires
   int64_t raised_ns_ = 0;
   mutable std::mutex mutex_;
+  bool closed_ = false;
   Status status_;
   proto::FaultLatch* latch_ = nullptr;
   proto::ControlPage* page_ = nullptr;

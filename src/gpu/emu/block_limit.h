@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/params.h"
+#include "gpu/emu/pool.h"
 
 namespace gpucoll::gpu::emu {
 
@@ -32,7 +33,7 @@ class BlockLimit {
   void enter(uint64_t turn, int blocks) {
     if (blocks_ == 0) return;
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return entered_ == turn && (running_ == 0 || running_ + blocks <= blocks_); });
+    await_room(lock, turn, blocks);
     ++entered_;
     running_ += blocks;
     changed_.notify_all();
@@ -45,6 +46,13 @@ class BlockLimit {
   }
 
  private:
+  void await_room(std::unique_lock<std::mutex>& lock, uint64_t turn, int blocks) {
+    const auto is_next = [&] { return entered_ == turn && (running_ == 0 || running_ + blocks <= blocks_); };
+    if (is_next()) return;
+    const Pool::Waiting waiting;
+    changed_.wait(lock, is_next);
+  }
+
   const int blocks_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -8,6 +8,12 @@
 
 namespace gpucoll::gpu::emu {
 
+namespace {
+
+thread_local bool is_of_pool = false;
+
+}  // namespace
+
 Pool& Pool::instance() {
   static Pool* const pool = new Pool;
   return *pool;
@@ -43,6 +49,7 @@ void Pool::unreserve(int threads) noexcept {
 void Pool::start(Task* task) noexcept {
   task->next = nullptr;
   std::lock_guard lock(mutex_);
+  ++running_;
   if (!idle_.empty()) {
     Sleeper* sleeper = idle_.back();  // the last to fall asleep: its caches are warm
     idle_.pop_back();
@@ -59,6 +66,20 @@ int Pool::threads() const {
   return threads_;
 }
 
+bool Pool::rests() const {
+  std::lock_guard lock(mutex_);
+  return running_ == waiting_.load(std::memory_order_relaxed);
+}
+
+// Threads of the program wait as well, but run no task.
+Pool::Waiting::Waiting() noexcept {
+  if (is_of_pool) instance().waiting_.fetch_add(1, std::memory_order_relaxed);
+}
+
+Pool::Waiting::~Waiting() {
+  if (is_of_pool) instance().waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
 Task* Pool::next_task(Sleeper& me, std::unique_lock<std::mutex>& lock) {
   if (Task* task = first_; task != nullptr) {
     first_ = task->next;
@@ -72,6 +93,7 @@ Task* Pool::next_task(Sleeper& me, std::unique_lock<std::mutex>& lock) {
 
 void Pool::serve() {
   pthread_setname_np(pthread_self(), "gpucoll-emu");
+  is_of_pool = true;
   Sleeper me;
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -81,6 +103,7 @@ void Pool::serve() {
     lock.unlock();
     run(arg);
     lock.lock();
+    --running_;
   }
 }
 

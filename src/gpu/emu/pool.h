@@ -8,6 +8,7 @@
 // hang. Invariant: threads >= reserved >= tasks started and not ended.
 // fork(): the child has no such threads; it must not use the device.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <vector>
@@ -32,6 +33,17 @@ class Pool {
   // REQUIRES: within what was reserved.
   void start(Task* task) noexcept;
   int threads() const;
+  // Returns whether all tasks that have been started have ended, or wait: nothing goes on by itself then. For tests.
+  bool rests() const;
+
+  // Tells, while it lives, that the task of its thread waits for something else: for other tasks, or a word.
+  class Waiting {
+   public:
+    Waiting() noexcept;
+    ~Waiting();
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+  };
 
  private:
   struct Sleeper {
@@ -50,6 +62,8 @@ class Pool {
   Task* last_ = nullptr;
   int threads_ = 0;
   int reserved_ = 0;
+  int running_ = 0;  // tasks that have been started, and have not ended
+  std::atomic<int> waiting_{0};
 };
 
 }  // namespace gpucoll::gpu::emu

@@ -13,9 +13,13 @@ void run_now(const Copy& copy) { std::memmove(copy.dst, copy.src, copy.bytes); }
 // release: partner of the acquire in the wait below, or of whoever else reads the word.
 void run_now(const WriteValue& write) { proto::store_release(write.word, write.value); }
 
+// acquire: partner of the release above, or of whoever else stores the word.
+bool is_there(const WaitValue& wait) { return static_cast<int64_t>(proto::load_acquire(wait.word) - wait.value) >= 0; }
+
 void run_now(const WaitValue& wait) {
-  // acquire: partner of the release above, or of whoever else stores the word.
-  while (static_cast<int64_t>(proto::load_acquire(wait.word) - wait.value) < 0) {
+  if (is_there(wait)) return;
+  const Pool::Waiting waiting;
+  while (!is_there(wait)) {
     if (wait.abort != nullptr && proto::load_acquire(wait.abort) != 0) return;
     proto::pause();
   }
@@ -132,6 +136,8 @@ void Queue::close() {
 
 void Queue::wait_until(uint64_t count) {
   std::unique_lock lock(mutex_);
+  if (ended_ >= count) return;
+  const Pool::Waiting waiting;
   progress_.wait(lock, [&] { return ended_ >= count; });
 }
 
@@ -186,6 +192,7 @@ void Queue::run_launch(Launch& launch) {
   launch.running.store(static_cast<int>(launch.workers.size()), std::memory_order_relaxed);
   for (size_t i = 1; i < launch.workers.size(); ++i) Pool::instance().start(&launch.workers[i].task);
   run_thread(&launch.workers[0]);
+  const Pool::Waiting waiting;
   std::unique_lock lock(mutex_);
   // acquire: partner of finish(); what the kernel wrote is visible to whoever synchronises.
   progress_.wait(lock, [&] { return launch.running.load(std::memory_order_acquire) == 0; });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/launch/launcher.h"
+#include "gpu/emu/pool.h"
 #include "gpu/emu/thread_block.h"
 
 namespace gpucoll::core {

@@ -78,7 +78,7 @@ TEST_F(LauncherTest, WaitsForAllStreamsOfAGroup) {
   ASSERT_TRUE(block);
   ASSERT_TRUE(device().wait_value(b, static_cast<uint64_t*>(block->kernel), 1, nullptr));
   launch(queue_of(2, {a, b}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (!gpu::emu::Pool::instance().rests()) std::this_thread::yield();
   EXPECT_EQ(log.size(), 0u);
   __atomic_store_n(static_cast<uint64_t*>(block->host), uint64_t{1}, __ATOMIC_RELEASE);
   ASSERT_TRUE(device().synchronize(a));

@@ -40,18 +40,20 @@ TEST(Quiescence, NothingIsDoneWhileOneIsLaunched) {
 
 TEST(Quiescence, NoneBeginsMeanwhile) {
   Quiescence quiescence;
-  std::atomic<bool> launched{false};
+  std::atomic<bool> comes{false}, over{false}, begun_meanwhile{false};
   std::thread launcher;
   EXPECT_TRUE(quiescence.run_if_idle([&] {
     launcher = std::thread([&] {
+      comes = true;
       const auto launching = quiescence.launching();
-      launched = true;
+      begun_meanwhile = !over;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_FALSE(launched);
+    while (!comes) std::this_thread::yield();
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // it could go on
+    over = true;
   }));
   launcher.join();
-  EXPECT_TRUE(launched);
+  EXPECT_FALSE(begun_meanwhile);
 }
 
 TEST(Quiescence, LaunchesMeetNothingThatWaitsForThem) {

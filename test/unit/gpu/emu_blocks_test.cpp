@@ -17,7 +17,7 @@ TEST(EmuBlocks, LaunchesBeginInTheirOrderAsThereIsRoom) {
   ASSERT_TRUE(device().launch(kWait, plan_for(orders), 3, 1, streams[0]));
   ASSERT_TRUE(device().launch(kCount, plan_for(orders, 1), 2, 1, streams[1]));  // no room
   ASSERT_TRUE(device().launch(kCount, plan_for(orders, 2), 1, 1, streams[2]));  // room, but it is behind
-  usleep(20000);                                                                // else they would have run by now
+  await_rest();                                                                 // else they would have run by now
   EXPECT_EQ(orders.entered[1].load() + orders.entered[2].load(), 0);
   orders.gate.store(1);
   for (Stream stream : streams) ASSERT_TRUE(device().synchronize(stream));

@@ -59,7 +59,7 @@ TEST(EmuGraph, ALaunchIsOnePieceOfItsStream) {
   ASSERT_TRUE(device().launch(kLog, plan_for(orders, 1), 1, 1, stream));
   ASSERT_TRUE(device().launch_graph(graph, stream));
   ASSERT_TRUE(device().launch(kLog, plan_for(orders, 3), 1, 1, stream));
-  usleep(10000);
+  await_rest();
   orders.gate.store(1);
   ASSERT_TRUE(device().synchronize(stream));
   EXPECT_EQ(orders.log, (std::vector<int>{1, 2, 3}));
@@ -129,7 +129,7 @@ TEST(EmuGraph, EventsAreRecordedAndWaitedForAtEachLaunch) {
     ASSERT_TRUE(device().launch_graph(graph, captured));
     ASSERT_TRUE(device().wait_event(outside, end));
     ASSERT_TRUE(device().launch(kLog, plan_for(graphs, 2), 1, 1, outside));
-    usleep(1000);
+    await_rest();
     before.gate.store(1);
     ASSERT_TRUE(device().synchronize(outside));
     for (int i : {0, 1, 2}) expected.push_back(i);
@@ -194,7 +194,7 @@ TEST(EmuGraph, WhatIsKeptGoesOnceAfterTheLastLaunchAndTheGraph) {
   ASSERT_TRUE(device().launch_graph(graph, stream));
   ASSERT_TRUE(device().launch_graph(graph, stream));
   ASSERT_TRUE(device().destroy_graph(graph));
-  usleep(5000);
+  await_rest();
   EXPECT_EQ(released.load(), 0);  // still running
   orders.gate.store(1);
   ASSERT_TRUE(device().synchronize(stream));

@@ -4,9 +4,12 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "gpu/device.h"
+#include "gpu/emu/pool.h"
 #include "gpu/emu/thread_block.h"
 
 namespace gpucoll::gpu {
@@ -44,6 +47,7 @@ inline void log_value(const EmuBlock& block, const proto::Plan& plan) {
 
 inline void open_gate(const EmuBlock&, const proto::Plan& plan) { orders_of(plan).gate.store(1); }
 inline void wait_for_gate(const EmuBlock&, const proto::Plan& plan) {
+  const emu::Pool::Waiting waiting;
   while (orders_of(plan).gate.load() == 0) proto::pause();
 }
 // Two kernels that each wait for the other.
@@ -68,6 +72,15 @@ inline Device& device(int index = 0) {
   Device& device = **emu_platform().open(index);
   for (const Kernel* known : {&kLog, &kOpen, &kWait, &kFirst, &kSecond}) EXPECT_TRUE(device.prepare(*known));
   return device;
+}
+
+// Waits until all that is on streams has ended, or waits for something: then what has not begun cannot begin.
+inline void await_rest() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!emu::Pool::instance().rests()) {
+    if (std::chrono::steady_clock::now() > end) return (void)(ADD_FAILURE() << "the device does not come to rest");
+    std::this_thread::yield();
+  }
 }
 
 inline Stream new_stream(int index = 0) {

@@ -65,8 +65,7 @@ TEST(EmuStreams, StreamWaitOrdersTwoStreams) {
     ASSERT_TRUE(device().launch(kLog, plan_for(orders, 1), 1, 1, early));
     ASSERT_TRUE(device().stream_wait(late, early));
     ASSERT_TRUE(device().launch(kLog, plan_for(orders, 2), 1, 1, late));
-    // Unordered, the second log entry would be there by now nearly always.
-    if (round < 3) usleep(20000);
+    await_rest();  // unordered, the second log entry would be there by now
     ASSERT_TRUE(device().launch(kOpen, plan_for(orders), 1, 1, nullptr));
     ASSERT_TRUE(device().synchronize(late));
     EXPECT_EQ(orders.log, (std::vector<int>{1, 2}));
@@ -146,7 +145,7 @@ TEST(EmuStreams, StreamsOfTwoDevicesCanBeOrdered) {
   ASSERT_TRUE(device(0).launch(kLog, plan_for(orders, 1), 1, 1, early));
   ASSERT_TRUE(device(1).stream_wait(late, early));
   ASSERT_TRUE(device(1).launch(kLog, plan_for(orders, 2), 1, 1, late));
-  usleep(10000);
+  await_rest();
   orders.gate.store(1);
   ASSERT_TRUE(device(1).synchronize(late));
   EXPECT_EQ(orders.log, (std::vector<int>{1, 2}));
@@ -166,7 +165,7 @@ TEST(EmuStreams, AnEventStandsForWhatWasBeforeIt) {
   EXPECT_FALSE(*device().reached(event));
   ASSERT_TRUE(device().wait_event(late, event));
   ASSERT_TRUE(device().launch(kLog, plan_for(orders, 2), 1, 1, late));
-  usleep(10000);
+  await_rest();
   orders.gate.store(1);
   ASSERT_TRUE(device().synchronize(late));  // would hang if it waited for the last launch, too
   EXPECT_EQ(orders.log, (std::vector<int>{1, 2}));
@@ -191,7 +190,7 @@ TEST(EmuStreams, AWaitTakesTheEventAsItWasRecordedLast) {
   ASSERT_TRUE(device().launch(kWait, plan_for(later), 1, 1, one));
   ASSERT_TRUE(device().record(event, one));  // does not change a wait that was put before
   ASSERT_TRUE(device().launch(kLog, plan_for(orders, 2), 1, 1, late));
-  usleep(10000);
+  await_rest();
   orders.gate.store(1);
   ASSERT_TRUE(device().synchronize(late));
   EXPECT_EQ(orders.log, (std::vector<int>{1, 2}));
@@ -311,7 +310,7 @@ TEST(EmuStreamsExit, AKernelThatWaitsForEverDoesNotHoldUpTheEnd) {
         static Orders orders;
         Stream stream = new_stream();
         if (!device().launch(kWait, plan_for(orders), 2, 3, stream)) std::exit(2);
-        usleep(10000);
+        await_rest();  // they wait
         std::exit(0);
       },
       testing::ExitedWithCode(0), "");

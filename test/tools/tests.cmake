@@ -342,12 +342,12 @@ gc_explains(copies_of_more 0 "^  by size, from 268435456 bytes on .the default c
             allreduce 256M -np 8 --gpu)
 gc_explains(no_copies 0 "^- copies +any +never between so many ranks, or off .the default copy_reduction_bytes.$"
             reduce 64M -np 8 --gpu)
-gc_explains(copied_message 0 "^[*] by a copy engine. by size, from 33554432 bytes on .the default copy_engine_bytes.:"
+gc_explains(copied_message 0 "^[*] by a copy engine, in CUDA graphs and in the C API by kernels. by size, from 33554432 bytes on .the default copy_engine_bytes.:"
             sendrecv 64M -np 2 --gpu)
 gc_explains(send_recv_channels 0 "^[*] simple in 8 parts," sendrecv 1M -np 2 --gpu ENV GPUCOLL_SEND_RECV_CHANNELS=12)
 gc_explains(copy_exchange 0 "^  by size, from 1048576 bytes on .the parameter copy_exchange_bytes, environment.:"
             allgather 1M -np 4 --gpu ENV GPUCOLL_COPY_EXCHANGE_BYTES=1M)
-gc_explains(copied_alltoall 0 "^[*] by a copy engine. by size, from 134217728 bytes on .the default copy_exchange_bytes.:"
+gc_explains(copied_alltoall 0 "^[*] by a copy engine, in CUDA graphs and in the C API by kernels. by size, from 134217728 bytes on .the default copy_exchange_bytes.:"
             alltoall 128M -np 4 --gpu)
 gc_explains(kernel_alltoall 0 "^[*] simple in 16 parts," alltoall 64M -np 4 --gpu)
 gc_explains(kernel_allgather 0 "^- copies +any +never between so many ranks, or off .the default copy_exchange_bytes.$"

@@ -136,13 +136,19 @@ std::string not_by_size_text(Function function, uint64_t bytes, const CommProper
   return text;
 }
 
+// Copies that the host starts (core/plan/copy_engine_limits.h).
+const char* where_by_kernels() {
+  return params().copy_engine_bytes == kAuto ? "in CUDA graphs and in the C API by kernels"
+                                             : "in CUDA graphs by kernels";
+}
+
 std::string by_size_text(const BySize& way, const CommProperties& shape) {
-  const char* what =
+  const std::string what =
       way.limit == core::Limit::zero_copy_bytes ? "zero-copy, straight from and into the buffers of all ranks, once "
                                                   "these have been opened; until then as below"
       : way.limit == core::Limit::copy_reduction_bytes
           ? "carried by copy engines, reduced piece by piece where it arrives; in CUDA graphs by kernels alone"
-          : "as messages, by copy engines; in CUDA graphs by kernels";
+          : fmt::format("as messages, by copy engines; {}", where_by_kernels());
   return fmt::format("{};\n  {}\n\n", what, way_text(way, shape));
 }
 
@@ -151,7 +157,8 @@ std::string pair_text(Function function, uint64_t bytes, const CommProperties& s
   const BySize copies = function == Function::all_to_all
                             ? BySize{core::Limit::copy_exchange_bytes, "copies", shape.copies.exchanges, true}
                             : BySize{core::Limit::copy_engine_bytes, "copies", shape.copies.messages, true};
-  if (copies.least && bytes >= copies.least) return fmt::format("* by a copy engine; {}\n", way_text(copies, shape));
+  if (copies.least && bytes >= copies.least)
+    return fmt::format("* by a copy engine, {}; {}\n", where_by_kernels(), way_text(copies, shape));
   return fmt::format("* {} in {} part{}, {} threads a block; messages that leave in the same group share the launch\n",
                      core::name(choice.protocol), choice.parts, choice.parts == 1 ? "" : "s", choice.threads);
 }

@@ -233,6 +233,9 @@ set(freeing COMMAND test/api/copy_processes_test --gtest_filter=*LetMemoryBeFree
 gc_test(api.copy.freeing LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=20 ${freeing})
 gc_mutant(620 MUST_PRINT "a copy that it cannot start" LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3 ${freeing})
+gc_test(api.copy.kept_out LABELS api
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3 GPUCOLL_COPY_ENGINE_BYTES=50K
+  COMMAND test/api/copy_processes_test --gtest_filter=*EndWhereAFree*)
 gc_test(api.copy.off LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=off GPUCOLL_TIMEOUT=20
   COMMAND test/api/copy_test

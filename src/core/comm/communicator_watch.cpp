@@ -106,7 +106,7 @@ void Communicator::look_at_device() noexcept {
 
 void Communicator::look_for_timeout() noexcept {
   const CopyReduction* const reduction = watched_reduction();
-  const uint64_t copies = (copies_ ? copies_->groups() : 0) + (reduction ? reduction->groups() : 0),
+  const uint64_t copies = (copies_ ? copies_->groups_begun() : 0) + (reduction ? reduction->groups() : 0),
                  copied = (copies_ ? copies_->passed() : 0) + (reduction ? reduction->passed() : 0);
   const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED), in_graphs = ended_in_graphs();
   const uint32_t running = gc_mutant(142) != 0 ? 0 : running_in_graphs();

@@ -13,8 +13,6 @@ namespace {
 using proto::kBouncePieces;
 using proto::kSizeRing;
 
-constexpr int64_t kKeptOutNs = 1'000'000'000;  // no call that starts a copy takes so long by itself
-
 }  // namespace
 
 CopyMessages::CopyMessages(const CopyContext& context)
@@ -200,37 +198,48 @@ void CopyMessages::wake() {
   Proxy::instance().wake();
 }
 
-bool CopyMessages::is_kept_out() const noexcept {
-  const int64_t since = starting_since_ns_.load(std::memory_order_relaxed);
-  return since != 0 && monotonic_ns() - since > kKeptOutNs;
-}
-
+// Another thread that is kept out may have the lock: the proxy, or one that begins messages.
 void CopyMessages::release_if_kept_out() noexcept {
-  if (!is_kept_out()) return;
-  const Peers& peers = context_.peers;
-  for (int peer = 0; peer < peers.size(); ++peer) {
-    proto::CopyLane& lane = peers.copy_lane(peers.rank(), peer);
-    __atomic_store_n(&lane.send_done, proto::kCopyReleased, __ATOMIC_RELEASE);
-    __atomic_store_n(&lane.recv_done, proto::kCopyReleased, __ATOMIC_RELEASE);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) {
+    locked_out_since_ns_ = 0;
+    if (Proxy::instance().is_kept_out()) give_up();
+  } else if (locked_out_since_ns_ == 0) {
+    locked_out_since_ns_ = monotonic_ns();
+  } else if (monotonic_ns() - locked_out_since_ns_ > Proxy::kKeptOutNs) {
+    release_all();
   }
 }
 
-// Returns false where the proxy holds the lock, and is kept out.
-bool CopyMessages::lock_for_report(std::unique_lock<std::mutex>& lock) const {
-  while (!lock.try_lock()) {
-    if (is_kept_out()) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+// Takes back that a copy comes, since none has been started; a peer whose own comes is waited for until it does so,
+// too.
+void CopyMessages::release_all() noexcept {
+  const Peers& peers = context_.peers;
+  const auto store = [](uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __ATOMIC_RELEASE); };
+  for (int peer = 0; peer < peers.size(); ++peer) {
+    proto::CopyLane& own = peers.copy_lane(peers.rank(), peer);
+    store(own.started, 0);
+    store(own.send_done, proto::kCopyReleased);
+    const uint64_t comes = load_acquire(peers.copy_lane(peer, peers.rank()).started);
+    if (comes <= load_acquire(own.recv_done) || peers.dead(peer)) store(own.recv_done, proto::kCopyReleased);
   }
-  return true;
 }
 
 std::string CopyMessages::waiting_for() {
+  constexpr int64_t kPatienceNs = 300'000'000;
+  constexpr char kKeptOut[] =
+      "a copy that it cannot start: another thread of its process is in a function of CUDA that waits until the device "
+      "rests, such as cudaFree; complete the operations before that call, or set the parameter copy_engine_bytes to "
+      "off";
   std::unique_lock lock(mutex_, std::defer_lock);
-  if (!lock_for_report(lock))
-    return "a copy that it cannot start: another thread of its process is in a function of CUDA that waits until the "
-           "device rests, such as cudaFree; complete the operations before that call, or set the parameter "
-           "copy_engine_bytes to off";
+  // The peers look for the watchdog's beat meanwhile.
+  for (const int64_t since = monotonic_ns(); !lock.try_lock();) {
+    if (Proxy::instance().is_kept_out() || monotonic_ns() - since > kPatienceNs) return kKeptOut;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const bool kept_out = Proxy::instance().is_kept_out();
   const auto tell = [&](const Direction& d, const char* way) {
+    if (kept_out) return std::string(kKeptOut);
     return "a message of " + std::to_string(d.pending.front().bytes) + " bytes " + way + " " +
            context_.peers.name(d.peer) + ", which must make its call outside of captures if this rank does";
   };

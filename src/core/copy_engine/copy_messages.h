@@ -72,6 +72,8 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
 
   // Return how many groups have had their waits put, and how many have passed these waits.
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
+  // Returns how many groups have begun to be put: those whose end is held back (Launcher::advance) count.
+  uint64_t groups_begun() const noexcept { return groups() + (putting_.load(std::memory_order_relaxed) ? 1 : 0); }
   uint64_t passed() const noexcept;
   bool device_failed() const noexcept { return context_.device_state && context_.device_state->failed(); }
   // Returns whether a group is under way, from the first word that is put for it on.
@@ -82,11 +84,9 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   std::string waiting_for();
   // Looks for memory of peers that has been freed. Called now and then.
   void look_for_freed() noexcept;
-  // Returns whether the proxy has long been in a call that starts a copy: then another thread is in a function of CUDA
-  // that waits until the device rests, and lets nobody start anything meanwhile.
-  bool is_kept_out() const noexcept;
-  // Lets the streams go on that wait for messages, if the proxy is kept out and cannot do it. A copy that it was about
-  // to start still comes. Called now and then once the communicator has failed.
+  // Lets the streams go on that wait for messages, if the proxy is kept out (Proxy::is_kept_out()) and cannot do it. A
+  // copy that it was about to start still comes. The watchdog calls it again and again once the communicator has
+  // failed.
   void release_if_kept_out() noexcept;
 
   Progress progress() noexcept override;
@@ -148,11 +148,10 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   Status make_bounce(Receiving& receiving);
 
   void wake();
-  bool lock_for_report(std::unique_lock<std::mutex>& lock) const;
+  void release_all() noexcept;
 
   // The proxy calls these, all with the lock held.
   Progress look() noexcept;
-  Status start_copy(void* to, const void* from, uint64_t bytes, gpu::Stream stream);
   Status advance_all(bool* moved, bool* waiting);
   Status advance_sends(bool* moved, bool* waiting);
   Result<Sending*> next_send();
@@ -178,8 +177,7 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   std::vector<Mark> ready_, done_;    // the caller's: for each word the last number
   std::vector<Mark> ends_;            // as done_, but where the host finds the words
   std::atomic<bool> active_{false};   // progress() may have something to do
-  std::atomic<int64_t> starting_since_ns_{
-      0};  // since when the proxy has been in a call that starts a copy; 0: it is not
+  int64_t locked_out_since_ns_ = 0;   // the watchdog's: since when it has found the lock taken; 0: it has not
 
   std::mutex mutex_;                               // guards what follows
   std::vector<std::unique_ptr<Sending>> sending_;  // by peer; null until the first message

@@ -204,16 +204,9 @@ bool CopyMessages::start(Sending& s, const Message& message) {
   return false;
 }
 
-Status CopyMessages::start_copy(void* to, const void* from, uint64_t bytes, gpu::Stream stream) {
-  starting_since_ns_.store(monotonic_ns(), std::memory_order_relaxed);
-  Status status = context_.device.copy_async(to, from, bytes, stream);
-  starting_since_ns_.store(0, std::memory_order_relaxed);
-  return status;
-}
-
 // Another stream stores the words, or the next copy would wait for them: they are no work of copy engines.
 Result<bool> CopyMessages::move_whole(Sending& s, const Message& message) {
-  GC_TRY(start_copy(s.target, message.buffer, message.bytes, stream_));
+  GC_TRY(context_.device.copy_async(s.target, message.buffer, message.bytes, stream_));
   GC_TRY(context_.device.stream_wait(words_stream_, stream_));
   GC_TRY(context_.device.write_value(words_stream_, &s.their_kernel->recv_done, message.number));
   GC_TRY(context_.device.write_value(words_stream_, &s.own_kernel->send_done, message.number));
@@ -227,7 +220,7 @@ Result<bool> CopyMessages::move_pieces(Sending& s, const Message& message, bool*
     if (s.pieces >= load_acquire(s.theirs->taken) + kBouncePieces) return false;
     const uint64_t bytes = std::min(s.piece_bytes, message.bytes - s.moved);
     uint8_t* piece = s.target + s.pieces % kBouncePieces * s.piece_bytes;
-    GC_TRY(start_copy(piece, message.buffer + s.moved, bytes, stream_));
+    GC_TRY(context_.device.copy_async(piece, message.buffer + s.moved, bytes, stream_));
     GC_TRY(context_.device.stream_wait(words_stream_, stream_));
     GC_TRY(context_.device.write_value(words_stream_, &s.own_kernel->moved, ++s.pieces));
     s.moved += bytes;
@@ -289,7 +282,7 @@ Status CopyMessages::take_pieces(Receiving& r, bool* moved) {
       if (r.pieces >= load_acquire(r.theirs->moved)) return {};
       const uint64_t bytes = std::min(context_.piece_bytes, message.bytes - message.taken);
       const uint8_t* piece = r.bounce + r.pieces % kBouncePieces * context_.piece_bytes;
-      GC_TRY(start_copy(message.buffer + message.taken, piece, bytes, r.stream));
+      GC_TRY(context_.device.copy_async(message.buffer + message.taken, piece, bytes, r.stream));
       GC_TRY(context_.device.write_value(r.stream, &r.own_kernel->taken, ++r.pieces));
       message.taken += bytes;
       *moved = true;

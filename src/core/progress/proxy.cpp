@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "base/monotonic.h"
 #include "base/mutant.h"
 #include "base/service_thread.h"
 #include "core/progress/quiescence.h"
@@ -70,8 +71,15 @@ void Proxy::wake() {
 Proxy::Progress Proxy::go_round() {
   std::lock_guard lock(works_mutex_);
   auto most = Progress::none_pending;
+  round_since_ns_.store(monotonic_ns(), std::memory_order_relaxed);
   for (ProxyWork* work : works_) most = std::max(most, work->progress());
+  round_since_ns_.store(0, std::memory_order_relaxed);
   return most;
+}
+
+bool Proxy::is_kept_out() const noexcept {
+  const int64_t since = round_since_ns_.load(std::memory_order_relaxed);
+  return since != 0 && monotonic_ns() - since > kKeptOutNs;
 }
 
 void Proxy::tidy() {

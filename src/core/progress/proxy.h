@@ -39,6 +39,11 @@ class Proxy {
   void remove(ProxyWork* work);
   // Tells the thread that there is something to do.
   void wake();
+  // Returns whether a round of its works has taken longer than any does by itself. Then another thread of the process
+  // is in a function of CUDA that waits until the device rests, such as cudaFree, and lets nobody start anything
+  // meanwhile.
+  bool is_kept_out() const noexcept;
+  static constexpr int64_t kKeptOutNs = 1'000'000'000;
   // Ends for good what may wait for the device, and waits, bounded, for what has begun. At the process's exit, before
   // the device's runtime ends.
   static void end_at_exit();
@@ -54,7 +59,8 @@ class Proxy {
 
   std::mutex works_mutex_;
   std::vector<ProxyWork*> works_;
-  std::mutex mutex_;  // guards what follows; never held while works run
+  std::atomic<int64_t> round_since_ns_{0};  // since when a round has been going on; 0: none is
+  std::mutex mutex_;                        // guards what follows; never held while works run
   std::condition_variable woken_up_;
   bool woken_ = false, resting_ = false, running_ = false;
   std::atomic<bool> tidies_{false}, exiting_{false};

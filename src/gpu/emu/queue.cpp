@@ -192,11 +192,12 @@ void Queue::run_launch(Launch& launch) {
   launch.running.store(static_cast<int>(launch.workers.size()), std::memory_order_relaxed);
   for (size_t i = 1; i < launch.workers.size(); ++i) Pool::instance().start(&launch.workers[i].task);
   run_thread(&launch.workers[0]);
-  const Pool::Waiting waiting;
-  std::unique_lock lock(mutex_);
   // acquire: partner of finish(); what the kernel wrote is visible to whoever synchronises.
-  progress_.wait(lock, [&] { return launch.running.load(std::memory_order_acquire) == 0; });
-  lock.unlock();
+  const auto has_ended = [&] { return launch.running.load(std::memory_order_acquire) == 0; };
+  if (std::unique_lock lock(mutex_); !has_ended()) {
+    const Pool::Waiting waiting;
+    progress_.wait(lock, has_ended);
+  }
   BlockLimit::instance().leave(launch.blocks);
 }
 

@@ -224,7 +224,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
   blocking_order.wait_until_first();
   GC_TRY(runtime().begin(*call_, true));
   for (;;) {
-    GC_TRY_AS(const bool all, runtime().advance(description_.threads != 0));
+    GC_TRY_AS(const bool all, runtime().advance(description_.threads != 0 && !gc_mutant(621)));
     if (all) break;
     description_.calls->progress();
   }

@@ -2,7 +2,10 @@
 // time, staged collectives, nonblocking and persistent ones in between.
 //
 // threads [NUMBER]   so many of them, else 2
+// threads freeing    instead, one thread frees device memory all the time while another makes blocking collectives
+#include <atomic>
 #include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "mpi_test.h"
@@ -52,10 +55,47 @@ void work(MPI_Comm comm, int thread) {
   MPI_Request_free(&made);
 }
 
+// Blocking collectives, whose results it checks.
+void gather_and_broadcast(int round) {
+  const auto n = static_cast<size_t>(kCount), ranks = static_cast<size_t>(g_size);
+  const auto right = [round](int rank, size_t i) { return (rank + 1) * static_cast<int>(i % 97) + round; };
+  Memory data(Where::device, n * sizeof(int)), all(Where::device, ranks * n * sizeof(int));
+  std::vector<int> in(n), out(ranks * n);
+  for (size_t i = 0; i < n; i++) in[i] = right(g_rank, i);
+  data.write(in.data());
+  MPI_Allgather(data.at(0), kCount, MPI_INT, all.at(0), kCount, MPI_INT, MPI_COMM_WORLD);
+  MPI_Bcast(data.at(0), kCount, MPI_INT, round % g_size, MPI_COMM_WORLD);
+  all.read(out.data());
+  data.read(in.data());
+  for (size_t i = 0; i < ranks * n; i++)
+    if (!checked(out[i] == right(static_cast<int>(i / n), i % n)))
+      return fail("round %d: element %zu of the allgather is %d", round, i, out[i]);
+  for (size_t i = 0; i < n; i++)
+    if (!checked(in[i] == right(round % g_size, i)))
+      return fail("round %d: element %zu of the broadcast is %d", round, i, in[i]);
+}
+
+// As on GPUs, a free waits until the device rests where the parameter emu_exclusive is set.
+void free_meanwhile() {
+  std::atomic<bool> ends{false};
+  std::thread frees([&] {
+    use_own_device();
+    while (!ends) Memory(Where::device, 100);
+  });
+  for (int round = 0; round < kRounds; round++) gather_and_broadcast(round);
+  ends = true;
+  frees.join();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv, MPI_THREAD_MULTIPLE);
+  if (argc > 1 && std::string(argv[1]) == "freeing") {
+    use_own_device();
+    free_meanwhile();
+    return mpi.finish("threads");
+  }
   const int n = argc > 1 ? std::atoi(argv[1]) : 2;
   std::vector<MPI_Comm> comms(static_cast<size_t>(n));
   std::vector<std::thread> others;

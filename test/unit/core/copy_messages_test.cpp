@@ -133,8 +133,10 @@ class Party {
     ASSERT_TRUE(path_->begin(queue, &rest).ok());
     ASSERT_TRUE(rest.sends.empty() && rest.recvs.empty());
     ASSERT_TRUE(path_->put_ready(stream_, 0).ok());
+    ASSERT_EQ(path_->groups_begun(), path_->groups() + 1);  // what looks for calls that do not go on sees it
     ASSERT_TRUE(self_.device.synchronize(stream_).ok());
     ASSERT_TRUE(path_->put_end(stream_).ok());
+    ASSERT_EQ(path_->groups_begun(), path_->groups());
   }
   void finish() { ASSERT_TRUE(self_.device.synchronize(stream_).ok()); }
   // What the others have open of `in` is gone.

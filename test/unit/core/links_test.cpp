@@ -293,6 +293,7 @@ TEST(Links, WaitForNoEndAfterAFault) {
     EXPECT_TRUE(links.are_ends_taken());
     links.finish();
     EXPECT_FALSE(links.are_ends_taken());
+    all_wait(self);  // nobody waits for a peer that is gone
     self.fault.raise(Status::error(Code::internal, "broken on purpose"));
     EXPECT_TRUE(links.are_ends_taken());
   });

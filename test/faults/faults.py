@@ -136,7 +136,7 @@ def named_by(sentence, teller, maker):
     known by its process alone until its rank has come."""
     if sentence.startswith(f"process {maker.pid}, which made the unique id,"):
         return {maker.number}
-    with_process = re.findall(r"rank (\d+) \(process \d+\)", sentence)
+    with_process = re.findall(r"rank (\d+) \(process \d+(?: on host [^)]*)?\)", sentence)
     return {int(r) for r in with_process} or {int(r) for r in re.findall(r"ranks? (\d+)", sentence)} - {teller}
 
 

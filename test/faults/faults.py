@@ -131,6 +131,13 @@ class Rank:
             pass
 
 
+def answers_latecomers(rank):
+    """Whether its process, which has made the id, keeps sockets for some seconds, as a rank that is awaited in vain may
+    still come."""
+    error = rank.find("error")
+    return bool(error) and "did not come within" in error[1]
+
+
 def named_by(sentence, teller, maker):
     """The ranks that a sentence is about: those with their process, or else all but who tells it. The maker of the id is
     known by its process alone until its rank has come."""
@@ -317,7 +324,7 @@ class Round:
                 break
         if taken > self.bound:
             result.complain("late", f"rank {rank.number} says after {taken:.2f} s: {sentences[:1]}")
-        elif rank.gone_at - began > self.bound:
+        elif rank.gone_at - began > self.bound and not answers_latecomers(rank):
             result.complain("late", f"rank {rank.number} ends after {rank.gone_at - began:.2f} s")
         self.judge_end(rank, result)
 
@@ -334,7 +341,7 @@ class Round:
         elif not rank.has("ends"):
             result.complain("signals", f"rank {rank.number} ended in the middle")
         left = rank.find("left")
-        if self.fault == "kill" and left and left[1]:
+        if self.fault == "kill" and left and left[1] and not answers_latecomers(rank):
             result.complain("left", f"rank {rank.number} keeps {left[1]}")
 
     def judge_victim(self, victim, continued, result):

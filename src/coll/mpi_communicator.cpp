@@ -222,16 +222,9 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
   if (description_.two_groups) GC_TRY(reduce_within_group(call));
   BlockingOrder& blocking_order = device_side_->blocking_order;
   blocking_order.wait_until_first();
-  GC_TRY(runtime().begin(*call_, true));
-  for (;;) {
-    GC_TRY_AS(const bool all, runtime().advance(description_.threads != 0 && !gc_mutant(621)));
-    if (all) break;
-    description_.calls->progress();
-  }
+  GC_TRY(runtime().launch(*call_));
   blocking_order.leave();
-  core::Communicator& made = *runtime().get();
-  GC_TRY(made.wait(made.launched(), description_.calls->progress));
-  MpiRuntime::count_run();
+  GC_TRY(runtime().await_end());
   call_->part.packing.on_host().store();
   return Answer::done;
 }

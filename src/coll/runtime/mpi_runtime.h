@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "abi/abi.h"
+#include "base/mutant.h"
 #include "base/observe/causes.h"
 #include "coll/call/device_part.h"
 #include "coll/match/call_matcher.h"
@@ -112,6 +113,21 @@ class MpiRuntime {
     const uint64_t launched = runtime_->launched();
     launches_.fetch_add(launched - std::exchange(counted_, launched), std::memory_order_relaxed);
     return all;
+  }
+  // Begin a blocking call and launch all of it, with MPI progress; and wait for its end. If the program has threads,
+  // one of them may free memory meanwhile.
+  Status launch(const DeviceCall& call) {
+    GC_TRY(begin(call, true));
+    for (;;) {
+      GC_TRY_AS(const bool all, advance(description_.threads != 0 && !gc_mutant(621)));
+      if (all) return {};
+      description_.calls->progress();
+    }
+  }
+  Status await_end() {
+    GC_TRY(runtime_->wait(runtime_->launched(), description_.calls->progress));
+    count_run();
+    return {};
   }
   // Returns how many collectives of MPI, and local reductions, this process has run on a device.
   static uint64_t runs() noexcept { return runs_.load(std::memory_order_relaxed); }

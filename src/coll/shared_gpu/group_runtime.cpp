@@ -254,16 +254,9 @@ Result<bool> GroupRuntime::launch(const DeviceCall& call, BlockingOrder& blockin
   GC_TRY_AS(const bool ready, leaders_.prepare(whole_, idle));
   if (!ready) return false;
   blocking_order.wait_until_first();
-  GC_TRY(leaders_.begin(whole_, true));
-  for (;;) {
-    GC_TRY_AS(const bool all, leaders_.advance(description_.threads != 0));
-    if (all) break;
-    idle();
-  }
+  GC_TRY(leaders_.launch(whole_));
   blocking_order.leave();
-  core::Communicator& runtime = *leaders_.get();
-  GC_TRY(runtime.wait(runtime.launched(), idle));
-  MpiRuntime::count_run();
+  GC_TRY(leaders_.await_end());
   return true;
 }
 

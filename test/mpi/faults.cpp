@@ -551,12 +551,20 @@ void killed_in_pieces() {
   raise(SIGKILL);
 }
 
+constexpr MPI_Aint kWindow = 1 << 16;
+
+// Makes a window of kWindow bytes, whose errors return.
+MPI_Win window_of(const Memory& memory) {
+  MPI_Win win;
+  MPI_Win_create(memory.at(0), kWindow, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  return win;
+}
+
 // Rank 1 dies while the others access its memory. MPI_Win_free does not wait for it, either.
 void killed_in_window() {
-  Memory memory(Where::device, 1 << 16);
-  MPI_Win win;
-  MPI_Win_create(memory.at(0), 1 << 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  Memory memory(Where::device, kWindow);
+  MPI_Win win = window_of(memory);
   MPI_Win_lock_all(0, win);
   let_rank_1_die();
   int rc = MPI_SUCCESS, value = g_rank;
@@ -583,11 +591,9 @@ void lose_rank_1() {
 
 // Rank 1 has answered once, and dies before it answers what the others have a request for.
 void killed_before_answer() {
-  Memory memory(Where::device, 1 << 16);
-  MPI_Win win;
+  Memory memory(Where::device, kWindow);
+  MPI_Win win = window_of(memory);
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Win_create(memory.at(0), 1 << 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
   MPI_Win_lock(MPI_LOCK_SHARED, 1, MPI_MODE_NOCHECK, win);
   MPI_Get(memory.at(0), 100, MPI_BYTE, 1, 0, 100, MPI_BYTE, win);
   MPI_Win_flush(1, win);
@@ -600,10 +606,8 @@ void killed_before_answer() {
 
 // Rank 1 dies before anybody has accessed its memory.
 void killed_before_access() {
-  Memory memory(Where::device, 1 << 16);
-  MPI_Win win;
-  MPI_Win_create(memory.at(0), 1 << 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  Memory memory(Where::device, kWindow);
+  MPI_Win win = window_of(memory);
   lose_rank_1();
   expect_error(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win), "the lock");
   MPI_Win_free(&win);
@@ -611,10 +615,8 @@ void killed_before_access() {
 
 // Rank 1 dies before the others lock the memory of all. They give back the lock of rank 0, which they had got.
 void killed_before_locks() {
-  Memory memory(Where::device, 1 << 16);
-  MPI_Win win;
-  MPI_Win_create(memory.at(0), 1 << 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  Memory memory(Where::device, kWindow);
+  MPI_Win win = window_of(memory);
   lose_rank_1();
   expect_error(MPI_Win_lock_all(0, win), "the lock of all");
   expect_class(MPI_ERR_RMA_SYNC, MPI_Win_unlock_all(win), "the end of an epoch that has not begun");

@@ -211,8 +211,8 @@ void CopyMessages::release_if_kept_out() noexcept {
   }
 }
 
-// Takes back that a copy comes, since none has been started; a peer whose own comes is waited for until it does so,
-// too.
+// Takes back that this rank's copies come, as the next one has not been started. Waits for a peer's copy that comes
+// until the peer takes that back, too.
 void CopyMessages::release_all() noexcept {
   const Peers& peers = context_.peers;
   const auto store = [](uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __ATOMIC_RELEASE); };

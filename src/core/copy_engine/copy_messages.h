@@ -72,9 +72,9 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
 
   // Return how many groups have had their waits put, and how many have passed these waits.
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
+  uint64_t passed() const noexcept;
   // Returns how many groups have begun to be put: those whose end is held back (Launcher::advance) count.
   uint64_t groups_begun() const noexcept { return groups() + (putting_.load(std::memory_order_relaxed) ? 1 : 0); }
-  uint64_t passed() const noexcept;
   bool device_failed() const noexcept { return context_.device_state && context_.device_state->failed(); }
   // Returns whether a group is under way, from the first word that is put for it on.
   bool in_flight() const noexcept override {

@@ -17,6 +17,7 @@ void Communicator::check() noexcept {
   Heart::show(&peers_.own_page().pulse);
   peers_.publish();
   look_at_device();
+  if (copies_) copies_->tell_if_kept_out();
   if (fault().raised()) {
     if (CopyReduction* const reduction = watched_reduction()) reduction->give_up();
     if (copies_) copies_->release_if_kept_out();

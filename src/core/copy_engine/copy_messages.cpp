@@ -225,23 +225,33 @@ void CopyMessages::release_all() noexcept {
   }
 }
 
+void CopyMessages::tell_if_kept_out() noexcept {
+  __atomic_store_n(&page_.kept_out, Proxy::instance().is_kept_out() ? 1u : 0u, __ATOMIC_RELAXED);
+}
+
+bool CopyMessages::is_kept_out(int peer) const noexcept {
+  return __atomic_load_n(&context_.peers.copy_page(peer).kept_out, __ATOMIC_RELAXED) != 0;
+}
+
 std::string CopyMessages::waiting_for() {
   constexpr int64_t kPatienceNs = 300'000'000;
-  constexpr char kKeptOut[] =
-      "a copy that it cannot start: another thread of its process is in a function of CUDA that waits until the device "
-      "rests, such as cudaFree; complete the operations before that call, or set the parameter copy_engine_bytes to "
-      "off";
+  constexpr char kFreeing[] =
+      "another thread of its process is in a function of CUDA that waits until the device rests, such as cudaFree; "
+      "complete the operations before that call, or set the parameter copy_engine_bytes to off";
+  const std::string own = std::string("a copy that it cannot start: ") + kFreeing;
   std::unique_lock lock(mutex_, std::defer_lock);
   // The peers look for the watchdog's beat meanwhile.
   for (const int64_t since = monotonic_ns(); !lock.try_lock();) {
-    if (Proxy::instance().is_kept_out() || monotonic_ns() - since > kPatienceNs) return kKeptOut;
+    if (Proxy::instance().is_kept_out() || monotonic_ns() - since > kPatienceNs) return own;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   const bool kept_out = Proxy::instance().is_kept_out();
   const auto tell = [&](const Direction& d, const char* way) {
-    if (kept_out) return std::string(kKeptOut);
-    return "a message of " + std::to_string(d.pending.front().bytes) + " bytes " + way + " " +
-           context_.peers.name(d.peer) + ", which must make its call outside of captures if this rank does";
+    if (kept_out) return own;
+    const std::string peers =
+        "a message of " + std::to_string(d.pending.front().bytes) + " bytes " + way + " " + context_.peers.name(d.peer);
+    if (is_kept_out(d.peer)) return peers + ", which cannot start a copy: " + kFreeing;
+    return peers + ", which must make its call outside of captures if this rank does";
   };
   for (const auto& r : receiving_)
     if (r && !r->pending.empty()) return tell(*r, "from");

@@ -80,6 +80,8 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   bool in_flight() const noexcept override {
     return (putting_.load(std::memory_order_relaxed) || passed() < groups()) && !context_.fault.raised();
   }
+  // Tells the peers whether this rank's host is kept out of starting copies (Proxy::is_kept_out()), for their reports.
+  void tell_if_kept_out() noexcept;
   // Returns which message is waited for, for reports; "" for none.
   std::string waiting_for();
   // Looks for memory of peers that has been freed. Called now and then.
@@ -133,6 +135,7 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
 
   Sending& sending(int peer);
   Receiving& receiving(int peer);
+  bool is_kept_out(int peer) const noexcept;
   void place_lanes(Direction& direction, int peer, net::Side side) const;
   bool by_copy(const Direction& direction, const TaskQueue::Pair& task) const {
     const uint64_t least = task.exchange ? context_.limits.exchanges : context_.limits.messages;

@@ -97,6 +97,7 @@ static_assert(sizeof(LargeCall) == 32);
 struct alignas(64) CopyPage {
   uint64_t passed;  // this rank's own: how many groups' streams have seen their messages done
   uint64_t reduced;
+  uint32_t kept_out;  // 1 while this rank's host can start no copy, as another thread's cudaFree keeps it out
   alignas(64) uint32_t live[kExportSlots];
   LargeCall calls[kCallRing];
 };
@@ -106,6 +107,7 @@ static_assert(sizeof(CopyPage) == 64 + kExportSlots * 4 + kCallRing * 32);
 #define GC_COPY_FIELDS(F)               \
   F(CopyPage, passed, 0, 8)             \
   F(CopyPage, reduced, 8, 8)            \
+  F(CopyPage, kept_out, 16, 4)          \
   F(CopyPage, live, 64, 1024)           \
   F(CopyPage, calls, 1088, 2048)        \
   F(CopyLane, posted, 0, 8)             \

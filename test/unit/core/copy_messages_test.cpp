@@ -356,6 +356,54 @@ class FailingDevice final : public ForwardingDevice {
 };
 
 // The words of its copies never come: who waits for them must be let go, and the proxy rest.
+// Rank 0 waits for rank 1, whose host can start no copy. All ranks of this test have one proxy, so that rank 0 would
+// tell of itself while that is held: it is let go before rank 0 looks.
+TEST(CopyMessages, TellsOfAPeerThatIsKeptOut) {
+  on_meeting_ranks(kRanks, [](MeetingRank& self) {
+    Party party(self);
+    party.fill(0);
+    const auto contains = [&](const char* words) {
+      return party.path().waiting_for().find(words) != std::string::npos;
+    };
+    if (self.rank == 0) party.receive(1);
+    party.meet();
+    if (self.rank == 1) {
+      party.path().tell_if_kept_out();
+      EXPECT_EQ(self.peers.copy_page(1).kept_out, 0u);
+    }
+    party.meet();
+    if (self.rank == 0) {
+      EXPECT_TRUE(contains("from rank 1")) << party.path().waiting_for();
+      EXPECT_TRUE(contains("must make its call outside of captures")) << party.path().waiting_for();
+    }
+    party.meet();
+    if (self.rank == 1) {
+      HeldProxy held;
+      const auto end = std::chrono::steady_clock::now() + gpucoll_test::patience(std::chrono::seconds(10));
+      while (self.peers.copy_page(1).kept_out == 0 && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        party.path().tell_if_kept_out();
+      }
+      EXPECT_EQ(self.peers.copy_page(1).kept_out, 1u);
+    }
+    party.meet();
+    if (self.rank == 0) {
+      EXPECT_TRUE(contains("from rank 1")) << party.path().waiting_for();
+      EXPECT_TRUE(contains("which cannot start a copy: another thread of its process is in a function of CUDA"))
+          << party.path().waiting_for();
+    }
+    party.meet();
+    if (self.rank == 1) {
+      TaskQueue queue;
+      queue.add_send(0, {party.to(0), kBytes, party.stream()});
+      party.put(queue);
+    }
+    party.finish();
+    if (self.rank == 0) party.check(1, 0);
+    party.meet();
+  });
+}
+
 TEST(CopyMessages, EndsWithADeviceThatHasFailed) {
   static FailingDevice failing(**gpu::emu_platform().open(0));  // outlives the thread that asks it
   const auto state = DeviceWatch::instance().watch(failing);

@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "abi/abi.h"
-#include "coll/match/call_matcher.h"
+#include "coll/match/board_entries.h"
 
 namespace gpucoll::coll {
 
@@ -20,15 +20,21 @@ struct DevicePart;
 
 class DeviceHints {
  public:
-  DeviceHints(gc_comm& comm, CallMatcher& matcher, int n_ranks);
+  DeviceHints(gc_comm& comm, const gc_comm_description& description, BoardEntries& entries);
   // Finds what to give to the engine from now on. `able`: calls of this form can run on devices.
   void look(uint32_t form, bool able) noexcept;
   // After the verdict on a call.
   void weigh(uint32_t form, uint32_t function, const DevicePart& part, bool on_device) noexcept;
 
  private:
+  // Tells that this rank would rather run this function on its device.
+  void wish(uint32_t form, uint32_t function) noexcept;
+  // Returns the functions that others would rather run on theirs, 1 << GC_FUNCTION_*.
+  uint64_t wishes(uint32_t form) const noexcept;
+
   gc_comm& comm_;
-  CallMatcher& matcher_;
+  const gc_comm_description& description_;
+  BoardEntries& entries_;
   // By form: such calls that went through the host on all ranks, one after another; and whether so many ever did.
   int misses_[GC_FORMS] = {};
   bool doubts_[GC_FORMS] = {};

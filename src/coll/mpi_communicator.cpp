@@ -22,7 +22,7 @@ MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
     : gc_comm{},
       description_(description),
       matcher_(description_),
-      hints_(*this, matcher_, description_.size),
+      hints_(*this, description_, matcher_.entries()),
       kept_(description_.size) {}
 
 MpiCommunicator::DeviceSide& MpiCommunicator::make_device_side() {
@@ -32,8 +32,9 @@ MpiCommunicator::DeviceSide& MpiCommunicator::make_device_side() {
 
 Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_description& description) {
   std::unique_ptr<MpiCommunicator> self(new MpiCommunicator(description));
-  GC_TRY(self->matcher_.open());
-  for (uint32_t order = 0; order < GC_ORDERS; ++order) self->orders[order].lines = self->matcher_.own_lines(order);
+  GC_TRY(self->matcher_.entries().open());
+  for (uint32_t order = 0; order < GC_ORDERS; ++order)
+    self->orders[order].lines = self->matcher_.entries().own_lines(order);
   return self;
 }
 
@@ -70,7 +71,7 @@ void MpiCommunicator::find_peers() {
   peers_found_ = true;
   MpiProcess::instance().show_pulse();
   int rank = 0;
-  if (Status found = matcher_.find_peers(&rank); !found)
+  if (Status found = matcher_.entries().find_peers(&rank); !found)
     for (MpiRuntime* each : {&runtime(), &requests().persistent_runtime()}) each->stage_for_ever(rank, found);
 }
 
@@ -100,7 +101,7 @@ bool MpiCommunicator::knows_neighbors(const gc_call& call) {
 void MpiCommunicator::take_lines() {
   if (!is_everybody()) {
     const auto n = static_cast<size_t>(description_.size);
-    call_->lines.assign(n, matcher_.own_lines(call_->place.order)[call_->place.number % GC_BOARD_LINES]);
+    call_->lines.assign(n, matcher_.entries().own_line(call_->place));
     for (size_t r = 0; r < n && runtime().get(); ++r)
       std::memcpy(call_->lines[r].device, runtime().bound()[r].device, sizeof call_->lines[r].device);
   }

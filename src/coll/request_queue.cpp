@@ -195,7 +195,7 @@ void RequestQueue::await_readers() {
     go_on();
     if (!queue_.empty()) continue;
     const LineWindow::Reader reader = gc_mutant(330) ? LineWindow::Reader{-1, 0} : window_.reader();
-    const uint64_t arrival = matcher_.own_lines(GC_ORDER_NONBLOCKING)[reader.number % GC_BOARD_LINES].arrival;
+    const uint64_t arrival = matcher_.entries().own_lines(GC_ORDER_NONBLOCKING)[reader.number % GC_BOARD_LINES].arrival;
     wait.place = {GC_ORDER_NONBLOCKING, reader.number, gc_arrival_function(arrival)};
     wait.rank = reader.rank;
     if (wait.rank < 0 || !matcher_.look_around(wait)) return;

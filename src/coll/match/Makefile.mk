@@ -4,12 +4,15 @@ GC_COLL_SOURCES += \
 	src/coll/match/blocking_order.h \
 	src/coll/match/board_bootstrap.cpp \
 	src/coll/match/board_bootstrap.h \
+	src/coll/match/board_entries.cpp \
+	src/coll/match/board_entries.h \
 	src/coll/match/board_line.cpp \
 	src/coll/match/board_line.h \
+	src/coll/match/call_id.cpp \
+	src/coll/match/call_id.h \
 	src/coll/match/call_matcher.cpp \
 	src/coll/match/call_matcher.h \
 	src/coll/match/call_matcher_order.cpp \
-	src/coll/match/call_matcher_remote.cpp \
 	src/coll/match/call_matcher_report.cpp \
 	src/coll/match/line_window.cpp \
 	src/coll/match/line_window.h \

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/hash.h"
 #include "base/mutant.h"
 #include "base/observe/causes.h"
 #include "base/observe/counters.h"
@@ -25,31 +24,6 @@ constexpr int kLooksPerCheck = 4096;
 
 }  // namespace
 
-const char* function_name(uint32_t function) {
-#define GC_FUNCTION(name, text) text,
-  static constexpr const char* kNames[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
-#undef GC_FUNCTION
-  const uint32_t plain = function & ~uint32_t{GC_PERSISTENT};
-  return plain < GC_FUNCTION_end ? kNames[plain] : kNames[0];
-}
-
-const char* name_of(const CallId& place) {
-#define GC_FUNCTION(name, text) "MPI_I" #name,
-  static constexpr const char* kNonblocking[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
-#undef GC_FUNCTION
-#define GC_FUNCTION(name, text) text "_init",
-  static constexpr const char* kMade[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
-#undef GC_FUNCTION
-#define GC_FUNCTION(name, text) "a start of " text "_init",
-  static constexpr const char* kStarted[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
-#undef GC_FUNCTION
-  const uint32_t plain = place.function & ~uint32_t{GC_PERSISTENT};
-  if (plain >= GC_FUNCTION_end || place.order == GC_ORDER_BLOCKING || place.order == GC_ORDER_NEIGHBORS)
-    return function_name(place.function);
-  if (place.order == kStarts) return kStarted[plain];
-  return place.function & GC_PERSISTENT ? kMade[plain] : kNonblocking[plain];
-}
-
 // Within a group of an intercommunicator nobody waits for the others.
 bool CallMatcher::holds_everybody(const CallId& place) const noexcept {
   const uint32_t function = place.function;
@@ -58,57 +32,8 @@ bool CallMatcher::holds_everybody(const CallId& place) const noexcept {
           function == GC_FUNCTION_reduce_scatter_block);
 }
 
-core::BoardKey CallMatcher::key() const {
-  uint64_t members = static_cast<uint64_t>(description_.size);
-  for (int r = 0; r < description_.size; ++r)
-    members = hash_combine(members, description_.calls->process_name(description_.ctx, r));
-  uint64_t incarnation = MpiProcess::instance().incarnation(description_.context_id, members);
-  uint64_t a = hash_combine(hash_combine(members, description_.context_id), incarnation);
-  return {{a, hash_combine(a, 0x5bd1e995) | 1}};  // never 0: that marks a free entry
-}
-
-Status CallMatcher::open() {
-  key_ = key();
-  entry_ = MpiProcess::instance().board().claim(key_);
-  if (entry_) return {};
-  return Status::error(Code::out_of_memory,
-                       "no room on the arrival board for communicator %s: free communicators that are no longer used",
-                       description_.name);
-}
-
-CallMatcher::~CallMatcher() {
-  if (!entry_) return;
-  MpiProcess::instance().board().release(entry_);
-  for (RemoteProcess* const process : remotes_) {
-    process->put(proto::BoardMessage::kReleased, &key_, sizeof key_);
-    process->forget(key_);
-  }
-}
-
-Status CallMatcher::find_peers(int* rank) {
-  const auto n = static_cast<size_t>(description_.size);
-  peers_.assign(n, nullptr);
-  peer_entries_.assign(n, nullptr);
-  for (int r = 0; r < description_.size; ++r) {
-    if (r == description_.rank) continue;
-    *rank = r;
-    GC_TRY_AS(peers_[static_cast<size_t>(r)],
-              MpiProcess::instance().peer(description_.calls->peer(description_.ctx, r), description_.rank));
-  }
-  return connect_remotes(rank);
-}
-
-std::string CallMatcher::rank_name(int rank) const {
-  const PeerProcess* peer = peers_[static_cast<size_t>(rank)];
-  return "rank " + std::to_string(rank) + (peer ? " (" + peer->name() + ")" : "");
-}
-
-bool CallMatcher::alive(int rank) const noexcept {
-  return rank == description_.rank || peers_[static_cast<size_t>(rank)]->alive();
-}
-
 void CallMatcher::publish(const CallId& place, uint32_t kind, const gc_board_line& line) {
-  gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
+  gc_board_line& mine = entries_.own_line(place);
   const uint64_t arrival = gc_arrival(place.number, place.function, kind);
   if (kind != GC_KIND_HOST) {
     // All but `arrival`, which others may be looking at.
@@ -123,60 +48,62 @@ void CallMatcher::publish(const CallId& place, uint32_t kind, const gc_board_lin
   else
     __atomic_exchange_n(&mine.arrival, arrival, __ATOMIC_SEQ_CST);
   if (kind == GC_KIND_HOST)
-    tell({{&mine.arrival, sizeof mine.arrival}});
+    entries_.tell({{&mine.arrival, sizeof mine.arrival}});
   else if (line.number == GC_NUMBER_NONE)
-    tell_line(place);  // else once it has its number
+    entries_.tell_line(place);  // else once it has its number
 }
 
 void CallMatcher::get_ready(const CallId& place) noexcept {
   // Partner: is_ready of the peers, which see it before the number is taken.
-  gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
+  gc_board_line& mine = entries_.own_line(place);
   __atomic_exchange_n(&mine.number, uint64_t{GC_NUMBER_COMING}, __ATOMIC_SEQ_CST);
 }
 
 uint64_t CallMatcher::give_number(const CallId& place) noexcept {
   const uint64_t number = MpiProcess::instance().board().take_number();
-  gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
+  gc_board_line& mine = entries_.own_line(place);
   __atomic_store_n(&mine.number, number, __ATOMIC_RELEASE);  // partner: number_of of the peers
-  tell_line(place);
+  entries_.tell_line(place);
   return number;
 }
 
 void CallMatcher::fail(const CallId& place, const gc_comm& comm, const Status& why) noexcept {
   if (failed()) return;
+  gc_board_entry& own = entries_.own();
   // Without memory for it the words alone have to do.
   contained([&]() -> Status {
-    std::snprintf(entry_->cause, sizeof entry_->cause, "%s", told_of(why).c_str());
+    std::snprintf(own.cause, sizeof own.cause, "%s", told_of(why).c_str());
     return {};
   }).ignore();
   for (uint32_t order = 0; order < GC_ORDERS; ++order) {
     const uint64_t first = order == place.order ? place.number : comm.orders[order].sequence + 1;
-    __atomic_store_n(&entry_->orders[order].failed, first, __ATOMIC_RELEASE);  // partner: look_at of the peers
+    __atomic_store_n(&own.orders[order].failed, first, __ATOMIC_RELEASE);  // partner: look_at of the peers
   }
-  tell({{entry_->cause, sizeof entry_->cause},
-        {&entry_->orders[0].failed, 8},
-        {&entry_->orders[1].failed, 8},
-        {&entry_->orders[2].failed, 8}});
+  entries_.tell({{own.cause, sizeof own.cause},
+                 {&own.orders[0].failed, 8},
+                 {&own.orders[1].failed, 8},
+                 {&own.orders[2].failed, 8}});
 }
 
 void CallMatcher::fail_quietly(const CallId& place, const gc_comm& comm, const Status& why) noexcept {
   if (failed()) return;
-  __atomic_store_n(&entry_->ending, uint64_t{GC_ENDING_QUIETLY}, __ATOMIC_RELEASE);  // partner: ending of the peers
-  tell({{&entry_->ending, sizeof entry_->ending}});
+  __atomic_store_n(&entries_.own().ending, uint64_t{GC_ENDING_QUIETLY},
+                   __ATOMIC_RELEASE);  // partner: ending of the peers
+  entries_.tell({{&entries_.own().ending, sizeof entries_.own().ending}});
   fail(place, comm, why);
 }
 
 void CallMatcher::end_mpi() noexcept {
   if (ending(description_.rank)) return;
-  __atomic_store_n(&entry_->ending, uint64_t{GC_ENDING_MPI}, __ATOMIC_RELEASE);
-  tell({{&entry_->ending, sizeof entry_->ending}});
+  __atomic_store_n(&entries_.own().ending, uint64_t{GC_ENDING_MPI}, __ATOMIC_RELEASE);
+  entries_.tell({{&entries_.own().ending, sizeof entries_.own().ending}});
 }
 
 uint64_t CallMatcher::ending(int rank) const noexcept {
-  if (rank == description_.rank) return __atomic_load_n(&entry_->ending, __ATOMIC_ACQUIRE);
-  const PeerProcess* const peer = peers_.empty() ? nullptr : peers_[static_cast<size_t>(rank)];
+  if (rank == description_.rank) return __atomic_load_n(&entries_.own().ending, __ATOMIC_ACQUIRE);
+  const PeerProcess* const peer = entries_.knows_peers() ? entries_.peer(rank) : nullptr;
   if (!peer) return 0;
-  const gc_board_entry* const entry = peer->board().find(key_);
+  const gc_board_entry* const entry = entries_.find(rank);
   const uint64_t told = entry ? __atomic_load_n(&entry->ending, __ATOMIC_ACQUIRE) : 0;
   return told || !peer->board().has_ended() ? told : uint64_t{GC_ENDING_MPI};
 }
@@ -187,56 +114,48 @@ bool CallMatcher::any_ending() const noexcept {
   return false;
 }
 
-bool CallMatcher::failed() const noexcept { return __atomic_load_n(&entry_->orders[0].failed, __ATOMIC_RELAXED) != 0; }
+bool CallMatcher::failed() const noexcept {
+  return __atomic_load_n(&entries_.own().orders[0].failed, __ATOMIC_RELAXED) != 0;
+}
 
 Status CallMatcher::usable() const {
   if (!failed()) return {};
   return Status::error(Code::remote, "%s cannot be used any more, as a collective on it has failed: %s",
-                       description_.name, entry_->cause);
+                       description_.name, entries_.own().cause);
 }
 
-// Asks a rank on another node that has not come: with host memory it tells nothing by itself.
 CallMatcher::Look CallMatcher::look_at(int rank, const CallId& place) {
   const Look seen = see(rank, place);
-  RemoteProcess* const process = remote(rank);
-  if (!process || seen.seen != Seen::not_there || seen.failed || gc_mutant(181)) return seen;
-  std::atomic<uint64_t>& asked = asked_[static_cast<size_t>(rank) * GC_ORDERS + place.order];
-  uint64_t last = asked.load(std::memory_order_relaxed);
-  if (last < place.number && asked.compare_exchange_strong(last, place.number))
-    process->await(key_, place.order, place.number);
+  if (!entries_.remote(rank) || seen.seen != Seen::not_there || seen.failed || gc_mutant(181)) return seen;
+  entries_.ask(rank, place);
   return seen;
 }
 
 CallMatcher::Look CallMatcher::see(int rank, const CallId& place) {
   const uint64_t number = place.number;
-  const gc_board_entry* entry = peer_entry(rank);
-  if (!entry) {
-    const core::Board& board = peers_[static_cast<size_t>(rank)]->board();
-    entry = board.find(key_);
-    if (!entry) return {board.is_gone(key_) ? Seen::gone : Seen::not_there, 0, false};
-    __atomic_store_n(&peer_entries_[static_cast<size_t>(rank)], entry, __ATOMIC_RELAXED);
-  }
+  const gc_board_entry* const entry = entries_.look_up(rank);
+  if (!entry) return {entries_.board_of(rank).is_gone(entries_.key()) ? Seen::gone : Seen::not_there, 0, false};
   const gc_board_order& order = entry->orders[place.order];
   // Acquire: whoever sees what was stored after the entry was taken for another communicator sees that it was taken.
   const uint64_t failed = __atomic_load_n(&order.failed, __ATOMIC_ACQUIRE);
   const bool left = __atomic_load_n(&entry->left, __ATOMIC_ACQUIRE) != 0;
   const uint64_t arrival = __atomic_load_n(&order.lines[number % GC_BOARD_LINES].arrival, __ATOMIC_ACQUIRE);
-  if (__atomic_load_n(&entry->key[1], __ATOMIC_RELAXED) != key_.word[1]) return {Seen::gone, 0, false};
+  if (__atomic_load_n(&entry->key[1], __ATOMIC_RELAXED) != entries_.key().word[1]) return {Seen::gone, 0, false};
   const bool has_failed = failed != 0 && failed <= number;
   if (gc_arrival_number(arrival) == number) return {Seen::come, arrival, has_failed};
   return {left || gc_arrival_number(arrival) > number ? Seen::gone : Seen::not_there, 0, has_failed};
 }
 
 Status CallMatcher::failure_of(int rank) const {
-  const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board().find(key_);
+  const gc_board_entry* const entry = entries_.find(rank);
   if (entry && entry->cause[0])
     return Status::error(Code::remote, "%.*s", static_cast<int>(sizeof entry->cause), entry->cause).blaming();
   return Status::error(Code::remote, "%s has failed in a collective on %s; its own message says why",
-                       rank_name(rank).c_str(), description_.name);
+                       entries_.rank_name(rank).c_str(), description_.name);
 }
 
 Status CallMatcher::told(int rank) const {
-  const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board().find(key_);
+  const gc_board_entry* const entry = entries_.find(rank);
   const bool has_failed = entry && __atomic_load_n(&entry->orders[0].failed, __ATOMIC_ACQUIRE) != 0;
   return has_failed ? failure_of(rank) : Status();
 }
@@ -247,45 +166,37 @@ Status CallMatcher::stopped(Clock::time_point since) const {
   int who = -1;
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
-    const PeerProcess* const peer = peers_[static_cast<size_t>(r)];
+    const PeerProcess* const peer = entries_.peer(r);
     const auto silence = peer ? core::Heart::silence(peer->board().pulse(), since) : nanoseconds(0);
     if (silence > longest) who = r;
     longest = std::max(longest, silence);
   }
   if (who < 0) return {};
-  return core::stopped(rank_name(who), longest, description_.rank, static_cast<long long>(params().timeout),
-                       remote(who) != nullptr);
-}
-
-std::vector<core::Surroundings::Bystander> CallMatcher::bystanders() const {
-  std::vector<core::Surroundings::Bystander> all;
-  for (int r = 0; r < description_.size; ++r)
-    if (const PeerProcess* const peer = peers_[static_cast<size_t>(r)])
-      all.push_back({rank_name(r), &peer->board().pulse()});
-  return all;
+  return core::stopped(entries_.rank_name(who), longest, description_.rank, static_cast<long long>(params().timeout),
+                       entries_.remote(who) != nullptr);
 }
 
 Status CallMatcher::in_mpi(int rank, const CallId& place) const {
   if (rank == description_.rank) return {};
-  if (!peers_[static_cast<size_t>(rank)]->board().has_ended()) {
-    if (RemoteProcess* const process = remote(rank)) process->ask_end();
+  if (!entries_.board_of(rank).has_ended()) {
+    if (RemoteProcess* const process = entries_.remote(rank)) process->ask_end();
     return {};
   }
   return Status::error(Code::remote,
                        "%s has called MPI_Finalize, but rank %d waits for it in %s on %s: all ranks must call the same "
                        "collectives, and complete them",
-                       rank_name(rank).c_str(), description_.rank, name_of(place), description_.name);
+                       entries_.rank_name(rank).c_str(), description_.rank, name_of(place), description_.name);
 }
 
 Status CallMatcher::still_comes(Wait& wait) const {
   if (wait.runtime && wait.runtime->fault().raised()) return wait.runtime->fault().status();
   if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
-  if (!alive(wait.rank))
+  if (!entries_.alive(wait.rank))
     return died_or_failed(
         wait.rank,
         Status::error(Code::remote, "%s died%s before it came to collective %llu of %s, %s",
-                      rank_name(wait.rank).c_str(),
-                      remote(wait.rank) ? ", or its host cannot be reached any more," : "",
+                      entries_.rank_name(wait.rank).c_str(),
+                      entries_.remote(wait.rank) ? ", or its host cannot be reached any more," : "",
                       static_cast<unsigned long long>(wait.place.number), description_.name, name_of(wait.place))
             .blaming());
   // It may have come before it ended: only if the next look does not see it either.
@@ -300,8 +211,8 @@ Status CallMatcher::still_comes(Wait& wait) const {
 // rank before it comes to the blocking one. Only one with device memory tells so: Open MPI begins calls by itself, on
 // host memory, while it makes progress (MPI_Comm_idup). A rank on another node may have come, and not have told.
 Status CallMatcher::check_form(int rank, const CallId& place) const {
-  if (place.begun_before == CallId::kNoCount || remote(rank) || gc_mutant(597)) return {};
-  const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board().find(key_);
+  if (place.begun_before == CallId::kNoCount || entries_.remote(rank) || gc_mutant(597)) return {};
+  const gc_board_entry* const entry = entries_.find(rank);
   if (!entry) return {};
   const uint64_t next = place.begun_before + 1;
   // In this order: what it did before the first is seen by the second.
@@ -314,7 +225,7 @@ Status CallMatcher::check_form(int rank, const CallId& place) const {
   return Status::error(
       Code::invalid_usage,
       "on %s rank %d calls %s, but %s calls %s: a blocking collective does not match a nonblocking one",
-      description_.name, description_.rank, name_of(place), rank_name(rank).c_str(),
+      description_.name, description_.rank, name_of(place), entries_.rank_name(rank).c_str(),
       name_of({GC_ORDER_NONBLOCKING, next, gc_arrival_function(begun)}));
 }
 
@@ -326,7 +237,7 @@ Status CallMatcher::look_around(Wait& wait) const {
   return in_time(wait.start, nanoseconds(0), [&] {
     return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in %s on %s: %s has not come",
                          description_.rank, static_cast<long long>(params().timeout), name_of(wait.place),
-                         description_.name, rank_name(wait.rank).c_str());
+                         description_.name, entries_.rank_name(wait.rank).c_str());
   });
 }
 
@@ -335,14 +246,14 @@ Result<uint32_t> CallMatcher::kind_of(int rank, const Look& look, const CallId& 
   if (look.seen == Seen::come && theirs.function != place.function)
     return Status::error(Code::invalid_usage, "collective %llu of %s: rank %d calls %s, but %s calls %s",
                          static_cast<unsigned long long>(place.number), description_.name, description_.rank,
-                         name_of(place), rank_name(rank).c_str(), name_of(theirs));
+                         name_of(place), entries_.rank_name(rank).c_str(), name_of(theirs));
   if (look.failed) return failure_of(rank);
   if (look.seen == Seen::gone && holds_everybody(place))
     return Status::error(Code::invalid_usage,
                          "%s has gone on from collective %llu of %s, where this rank %d calls %s: the ranks call "
                          "different collectives",
-                         rank_name(rank).c_str(), static_cast<unsigned long long>(place.number), description_.name,
-                         description_.rank, name_of(place));
+                         entries_.rank_name(rank).c_str(), static_cast<unsigned long long>(place.number),
+                         description_.name, description_.rank, name_of(place));
   return look.seen == Seen::come ? gc_arrival_kind(look.arrival) : uint32_t{GC_KIND_HOST};
 }
 
@@ -385,8 +296,8 @@ Status CallMatcher::tell_neighbors(const gc_call& call, Component* component) no
   const auto add = [&](int rank) { words[rank / 64] |= uint64_t{1} << rank % 64; };
   std::for_each(call.sources, call.sources + call.n_sources, add);
   std::for_each(call.destinations, call.destinations + call.n_destinations, add);
-  std::memcpy(entry_->neighbors, words, sizeof words);  // the line's arrival releases it
-  tell({{entry_->neighbors, sizeof entry_->neighbors}});
+  std::memcpy(entries_.own().neighbors, words, sizeof words);  // the line's arrival releases it
+  entries_.tell({{entries_.own().neighbors, sizeof entries_.own().neighbors}});
   *component = own_component();
   return {};
 }
@@ -400,31 +311,12 @@ Component CallMatcher::own_component() const {
 void CallMatcher::add_neighbors_of(int rank, Component* component) const {
   std::vector<int>& ranks = component->ranks;
   for (int r = 0; r < description_.size; ++r) {
-    const bool joined = entry_of(rank).neighbors[r / 64] >> r % 64 & 1;
+    const bool joined = entries_.of(rank).neighbors[r / 64] >> r % 64 & 1;
     if (joined && std::find(ranks.begin(), ranks.end(), r) == ranks.end()) ranks.push_back(r);
   }
 }
 
 // ---- deciding ----
-
-void CallMatcher::hint_device(uint32_t form, uint32_t function) noexcept {
-  // Relaxed: it says nothing of anything else. One thread at a time writes it.
-  uint64_t& word = entry_->device_hints[form];
-  const uint64_t known = __atomic_load_n(&word, __ATOMIC_RELAXED), now = known | uint64_t{1} << function;
-  if (now == known) return;
-  __atomic_store_n(&word, now, __ATOMIC_RELAXED);
-  tell({{&word, sizeof word}});
-}
-
-uint64_t CallMatcher::device_hints(uint32_t form) noexcept {
-  uint64_t all = 0;
-  for (int r = 0; r < description_.size; ++r) {
-    if (r == description_.rank) continue;
-    const gc_board_entry* const entry = peers_[static_cast<size_t>(r)]->board().find(key_);
-    if (entry) all |= __atomic_load_n(&entry->device_hints[form], __ATOMIC_RELAXED);
-  }
-  return all;
-}
 
 Result<bool> CallMatcher::all_on_device(const CallId& place, core::Communicator* runtime, bool has_device_memory,
                                         int* refused_by, Component* among) {
@@ -442,14 +334,14 @@ Result<bool> CallMatcher::all_on_device(const CallId& place, core::Communicator*
     }
     waiting.on_rank(wait.rank);
     description_.calls->progress();
-    look_for_news(wait.rank);
+    entries_.look_for_news(wait.rank);
     if (looks % kLooksPerCheck == 0) GC_TRY(look_around(wait));
   }
 }
 
 Status CallMatcher::refusal_of(int rank, const CallId& place) const {
   return Status::error(Code::remote, "%s has refused %s on %s for its arguments; its own message says why",
-                       rank_name(rank).c_str(), name_of(place), description_.name);
+                       entries_.rank_name(rank).c_str(), name_of(place), description_.name);
 }
 
 // Nobody waits for all in such a call, so this rank does where it could come too far ahead. Neighbours count apart from
@@ -483,7 +375,7 @@ bool CallMatcher::read_lines(const CallId& place, std::vector<gc_board_line>* li
   bool as_before = true;
   for (int r = 0; r < description_.size; ++r) {
     if (among && std::find(among->ranks.begin(), among->ranks.end(), r) == among->ranks.end()) continue;
-    const gc_board_line& line = entry_of(r).orders[place.order].lines[place.number % GC_BOARD_LINES];
+    const gc_board_line& line = entries_.line(r, place);
     gc_board_line& read = (*lines)[static_cast<size_t>(r)];
     as_before = as_before && are_alike(line, read);
     read = line;
@@ -495,42 +387,36 @@ bool CallMatcher::read_lines(const CallId& place, std::vector<gc_board_line>* li
 
 void CallMatcher::decide(const CallId& place) noexcept {
   // Partner: has_decided of the peers.
-  uint64_t& decided = entry_->orders[place.order].decided;
+  uint64_t& decided = entries_.own().orders[place.order].decided;
   __atomic_store_n(&decided, place.number, __ATOMIC_RELEASE);
-  tell({{&decided, sizeof decided}});
+  entries_.tell({{&decided, sizeof decided}});
 }
 
 void CallMatcher::tell_batch_size(const CallId& place, size_t n) noexcept {
-  uint8_t& word = entry_->orders[place.order].batch_size[place.number % GC_BOARD_LINES];
+  uint8_t& word = entries_.own().orders[place.order].batch_size[place.number % GC_BOARD_LINES];
   __atomic_store_n(&word, static_cast<uint8_t>(n), __ATOMIC_RELEASE);  // partner: together of the peers
-  const gc_board_order& order = entry_->orders[place.order];
-  if (n) tell({{order.batch_size, sizeof order.batch_size}});  // else with the line
+  const gc_board_order& order = entries_.own().orders[place.order];
+  if (n) entries_.tell({{order.batch_size, sizeof order.batch_size}});  // else with the line
 }
 
 // Rank 0 keeps the line until this rank has decided.
 Result<size_t> CallMatcher::batch_size(const CallId& place) {
   if (look_at(0, place).failed) return failure_of(0);
-  const uint8_t& word = entry_of(0).orders[place.order].batch_size[place.number % GC_BOARD_LINES];
+  const uint8_t& word = entries_.of(0).orders[place.order].batch_size[place.number % GC_BOARD_LINES];
   return size_t{__atomic_load_n(&word, __ATOMIC_ACQUIRE)};
 }
 
-bool CallMatcher::has_left(int rank) const noexcept {
-  const gc_board_entry& entry = entry_of(rank);
-  return __atomic_load_n(&entry.left, __ATOMIC_ACQUIRE) ||
-         __atomic_load_n(&entry.key[1], __ATOMIC_ACQUIRE) != key_.word[1];
-}
-
 bool CallMatcher::has_decided(int rank, const CallId& place) const noexcept {
-  const gc_board_order& order = entry_of(rank).orders[place.order];
+  const gc_board_order& order = entries_.of(rank).orders[place.order];
   // A rank that has freed the communicator since has decided before.
-  return __atomic_load_n(&order.decided, __ATOMIC_ACQUIRE) >= place.number || has_left(rank);
+  return __atomic_load_n(&order.decided, __ATOMIC_ACQUIRE) >= place.number || entries_.has_left(rank);
 }
 
 // Returns the first rank that still has to read the line. A rank that came through the host does not read, nor does one
 // that has failed.
 int CallMatcher::undecided(const CallId& place) {
   for (int r = 0; r < description_.size; ++r) {
-    if (r == description_.rank || (peer_entry(r) && has_decided(r, place))) continue;
+    if (r == description_.rank || (entries_.known(r) && has_decided(r, place))) continue;
     const Look seen = look_at(r, place);
     if (seen.failed || seen.seen == Seen::gone) continue;
     if (seen.seen == Seen::not_there || gc_arrival_kind(seen.arrival) != GC_KIND_HOST) return r;
@@ -546,42 +432,28 @@ Status CallMatcher::await_decisions(const CallId& place, core::Communicator* run
     for (int look = 1; !has_decided(wait.rank, place); ++look) {
       if (look_at(wait.rank, place).failed) return failure_of(wait.rank);
       description_.calls->progress();
-      look_for_news(wait.rank);
+      entries_.look_for_news(wait.rank);
       if (look % kLooksPerCheck == 0) GC_TRY(look_around(wait));
     }
   }
   return {};
 }
 
-const gc_board_starts& CallMatcher::starts_of(int rank) const { return entry_of(rank).starts; }
-
 Status CallMatcher::usable(int rank) const {
-  const uint64_t failed = __atomic_load_n(&entry_of(rank).orders[0].failed, __ATOMIC_ACQUIRE);
-  return failed && !has_left(rank) ? failure_of(rank) : Status();
+  const uint64_t failed = __atomic_load_n(&entries_.of(rank).orders[0].failed, __ATOMIC_ACQUIRE);
+  return failed && !entries_.has_left(rank) ? failure_of(rank) : Status();
 }
 
 Status CallMatcher::others(bool may_end) const {
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
     if (!may_end || ending(r) != GC_ENDING_QUIETLY) GC_TRY(usable(r));
-    if (!alive(r))
+    if (!entries_.alive(r))
       return died_or_failed(
-          r,
-          Status::error(Code::remote, "%s died: %s cannot go on", rank_name(r).c_str(), description_.name).blaming());
+          r, Status::error(Code::remote, "%s died: %s cannot go on", entries_.rank_name(r).c_str(), description_.name)
+                 .blaming());
   }
   return {};
-}
-
-void CallMatcher::post_part(uint32_t meeting, uint64_t k, const void* mine, size_t bytes) noexcept {
-  gc_board_meeting& place = entry_->meetings[meeting];
-  std::memcpy(place.parts[k % 2], mine, bytes);
-  __atomic_store_n(&place.met, k, __ATOMIC_RELEASE);  // partner: met of the peers
-  tell({{place.parts[k % 2], (bytes + 7) / 8 * 8}, {&place.met, sizeof place.met}});
-}
-
-const uint8_t* CallMatcher::part_of(uint32_t meeting, int rank, uint64_t k) const noexcept {
-  const gc_board_meeting& place = entry_of(rank).meetings[meeting];
-  return __atomic_load_n(&place.met, __ATOMIC_ACQUIRE) >= k ? place.parts[k % 2] : nullptr;
 }
 
 }  // namespace gpucoll::coll

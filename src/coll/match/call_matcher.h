@@ -1,5 +1,5 @@
-// Tells the ranks of an MPI communicator what each of them is about to do, by this rank's entry on the arrival board
-// and those of its peers (proto/format/board.h says why this is right).
+// Tells the ranks of an MPI communicator what each of them is about to do, by the ranks' entries on the arrival
+// boards (proto/format/board.h says why this is right).
 //
 // The life of a collective: publish(); look() until it no longer says `waiting`. Where it says `device`, it says so on
 // every rank, and read_lines() gives what each rank calls. A blocking collective waits in all_on_device(), and in
@@ -7,40 +7,22 @@
 // tells by decide() that this rank has read, and keeps its line while others are undecided().
 //
 // Thread safety: one caller at a time in each order; look() with a Wait of its own, number_of(),
-// puts_behind(), catches_up() and own_component() from any thread. Ownership: owns its entry; the communicator's name
-// and description outlive it.
+// puts_behind(), catches_up() and own_component() from any thread. Ownership: owns its entries; the communicator's
+// name and description outlive it.
 #pragma once
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
-#include <initializer_list>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "abi/abi.h"
 #include "base/params.h"
+#include "coll/match/board_entries.h"
+#include "coll/match/call_id.h"
 #include "core/comm/communicator.h"
-#include "mpi/mpi_process.h"
 
 namespace gpucoll::coll {
-
-// Names one collective of a communicator.
-struct CallId {
-  uint32_t order;     // GC_ORDER_*
-  uint64_t number;    // 1, 2, ...
-  uint32_t function;  // GC_FUNCTION_*
-  // How many nonblocking calls this rank has begun before this one, if it blocks; kNoCount: not known.
-  uint64_t begun_before = kNoCount;
-  static constexpr uint64_t kNoCount = ~uint64_t{0};
-};
-// Stands for a start of a persistent collective, which has the number of its making. Used as a place only in messages.
-inline constexpr uint32_t kStarts = GC_ORDERS;
-// "MPI_Allgather", "MPI_Iallgather", "MPI_Allgather_init", "a start of MPI_Allgather_init"
-const char* name_of(const CallId& place);
-const char* function_name(uint32_t function);  // "MPI_Allgather"
 
 // The ranks that edges of a graph join to this one: itself first, each after a rank that it has an edge with. This rank
 // learns of them as they come.
@@ -65,17 +47,12 @@ class CallMatcher {
   };
   enum class Verdict { waiting, host, device, refused };
 
-  explicit CallMatcher(const gc_comm_description& description) : description_(description) {}
-  ~CallMatcher();
+  explicit CallMatcher(const gc_comm_description& description) : description_(description), entries_(description) {}
   CallMatcher(const CallMatcher&) = delete;
   CallMatcher& operator=(const CallMatcher&) = delete;
 
-  // Opens this rank's entry. Local. Errors: out_of_memory when the board has no room.
-  Status open();
-  gc_board_line* own_lines(uint32_t order) const { return entry_->orders[order].lines; }
-  // Looks up the other members' processes, and makes channels to those of other nodes, with MPI progress. Errors: as
-  // MpiProcess::peer, about rank *rank; remote and timed_out, where this process cannot reach it.
-  Status find_peers(int* rank);
+  // Returns the entries of the ranks on the boards. Call their open() and find_peers() before all else.
+  BoardEntries& entries() noexcept { return entries_; }
   // Returns whether no rank can leave it before every rank has taken part. REQUIRES: some rank has bytes in it; then
   // all have.
   bool holds_everybody(const CallId& place) const noexcept;
@@ -116,7 +93,7 @@ class CallMatcher {
   // to tell its number.
   bool catches_up(const CallId* place) const noexcept;
   // Returns what tells the communicator from others, equal on all ranks.
-  uint64_t name() const noexcept { return key_.word[1]; }
+  uint64_t name() const noexcept { return entries_.key().word[1]; }
   // Returns the component as tell_neighbors() has begun it.
   Component own_component() const;
   // Tells the others that this rank has read the lines.
@@ -132,10 +109,6 @@ class CallMatcher {
   // Refuses a blocking call on this rank. Waits for ranks that are so far behind that lines could be written anew which
   // they have not read.
   Status refuse(const CallId& place);
-  // Tells that this rank would rather run this function on its device; device_hints() returns the functions that others
-  // would, 1 << GC_FUNCTION_*.
-  void hint_device(uint32_t form, uint32_t function) noexcept;
-  uint64_t device_hints(uint32_t form) noexcept;
   // Decides and waits until no rank is undecided(). All ranks call it or none.
   Status await_decisions(const CallId& place, core::Communicator* runtime, Component* among = nullptr);
   // Ends this rank's part from this collective on, and from the next one of every other order: it can no longer agree
@@ -160,24 +133,9 @@ class CallMatcher {
   void tell_batch_size(const CallId& place, size_t n) noexcept;
   Result<size_t> batch_size(const CallId& place);
 
-  // Return the persistent collectives of this rank, and of another. REQUIRES: `device` was once the verdict.
-  gc_board_starts& own_starts() const { return entry_->starts; }
-  // Tells other nodes what is new there. Call it after each change that others wait for.
-  void tell_starts() const noexcept;
-  const gc_board_starts& starts_of(int rank) const;
-  // Returns whether earlier reads of the rank's entry may be of another communicator, as the rank has freed this one.
-  bool has_left(int rank) const noexcept;
   // Returns the failure of the first rank that has failed or died. may_end: quiet failures are none.
   Status others(bool may_end = false) const;
 
-  // Stores this rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES in a
-  // meeting (GC_MEETING_*).
-  void post_part(uint32_t meeting, uint64_t k, const void* mine, size_t bytes) noexcept;
-  // Returns what `rank` has put there; null until it has.
-  const uint8_t* part_of(uint32_t meeting, int rank, uint64_t k) const noexcept;
-
-  // "rank 1 (process 4711)", with " on host node7" where it is on another node
-  std::string rank_name(int rank) const;
   // Returns ok while `start` is not longer ago than the parameter timeout and `more`. Errors: timed_out, for what
   // `late()` says, unless some rank does not run.
   template <class Late>
@@ -187,9 +145,6 @@ class CallMatcher {
     GC_TRY(stopped(start));
     return late().blaming();
   }
-  // Returns the other ranks' pulses.
-  std::vector<core::Surroundings::Bystander> bystanders() const;
-  bool alive(int rank) const noexcept;
   // Errors: remote, where that rank has ended MPI. Then everything that it did before can be seen.
   Status in_mpi(int rank, const CallId& place) const;
   // Errors: remote, where that rank has failed.
@@ -208,33 +163,12 @@ class CallMatcher {
     uint64_t arrival;  // where it has come
     bool failed;       // in this collective or before
   };
-  core::BoardKey key() const;
   Wait wait_among(const CallId& place, core::Communicator* runtime, std::chrono::steady_clock::time_point since,
                   Component* among) const;
   void go_to_next(Wait& wait) const;
   void add_neighbors_of(int rank, Component* component) const;
   Look look_at(int rank, const CallId& place);
   Look see(int rank, const CallId& place);
-  // Returns the process of a rank on another node; null for other ranks.
-  RemoteProcess* remote(int rank) const noexcept {
-    const PeerProcess* const peer = peers_[static_cast<size_t>(rank)];
-    return peer ? peer->remote : nullptr;
-  }
-  Status connect_remotes(int* rank);
-  // Takes what a rank on another node has told, for a caller that waits for it: the endpoint's thread would have to
-  // wake up first.
-  void look_for_news(int rank) const noexcept {
-    if (RemoteProcess* const process = remote(rank)) process->receive_now();
-  }
-  // A part of this rank's entry.
-  struct Piece {
-    const void* at;
-    size_t bytes;
-  };
-  // Tells the processes on other nodes what this rank has stored there, in this order.
-  void tell(std::initializer_list<Piece> pieces) const noexcept;
-  void tell_line(const CallId& place) const noexcept;
-  const core::Board& board_of(int rank) const;
   bool is_ready(int rank, const CallId& place) const noexcept;
   // Returns the kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const CallId& place) const;
@@ -246,12 +180,6 @@ class CallMatcher {
   }
   uint64_t ending(int rank) const noexcept;
   Status await_arrivals(const CallId& place);
-  // Relaxed: a null pointer is looked for anew, and an entry that any other one points to was there before the peer
-  // came.
-  const gc_board_entry* peer_entry(int rank) const noexcept {
-    return __atomic_load_n(&peer_entries_[static_cast<size_t>(rank)], __ATOMIC_RELAXED);
-  }
-  const gc_board_entry& entry_of(int rank) const { return rank == description_.rank ? *entry_ : *peer_entry(rank); }
   bool has_decided(int rank, const CallId& place) const noexcept;
   // Checks as usable(rank) does, at any time.
   Status told(int rank) const;
@@ -261,13 +189,7 @@ class CallMatcher {
   std::string report_of(int rank, const Wait& wait) const;
 
   const gc_comm_description& description_;
-  core::BoardKey key_ = {};
-  gc_board_entry* entry_ = nullptr;
-  std::vector<const PeerProcess*> peers_;            // null for this rank
-  std::vector<const gc_board_entry*> peer_entries_;  // as they are found
-  std::vector<RemoteProcess*> remotes_;              // on other nodes
-  // By rank and order: the last number that a rank on another node was asked about.
-  std::unique_ptr<std::atomic<uint64_t>[]> asked_;
+  BoardEntries entries_;
 };
 
 }  // namespace gpucoll::coll

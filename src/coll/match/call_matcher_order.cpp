@@ -17,7 +17,7 @@ uint64_t CallMatcher::number_of(const CallId& place, int* lacking, const Compone
   const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
   for (int i = 0; i < n; ++i) {
     const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
-    const gc_board_line& line = entry_of(r).orders[place.order].lines[place.number % GC_BOARD_LINES];
+    const gc_board_line& line = entries_.line(r, place);
     *lacking = r;
     // The others have come. This rank's line may still be that of an earlier call (BlockingOrder::enter).
     if (r == description_.rank && !has_come(line, place)) return 0;
@@ -29,32 +29,27 @@ uint64_t CallMatcher::number_of(const CallId& place, int* lacking, const Compone
   return last;
 }
 
-const core::Board& CallMatcher::board_of(int rank) const {
-  const PeerProcess* const peer = peers_[static_cast<size_t>(rank)];
-  return peer ? peer->board() : MpiProcess::instance().board();
-}
-
 bool CallMatcher::is_ready(int rank, const CallId& place) const noexcept {
-  const gc_board_entry* entry = rank == description_.rank ? entry_ : peer_entry(rank);
-  if (!entry) entry = board_of(rank).find(key_);
+  const gc_board_entry* entry = rank == description_.rank ? &entries_.own() : entries_.known(rank);
+  if (!entry) entry = entries_.find(rank);
   return entry && core::is_ready(entry->orders[place.order].lines[place.number % GC_BOARD_LINES], place.number);
 }
 
 // One rank is enough: the greatest number counts. Ranks of this node answer at once.
 bool CallMatcher::puts_behind(const CallId& place, uint64_t number, const Component* among) const noexcept {
-  const gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
+  const gc_board_line& mine = entries_.own_line(place);
   if (__atomic_load_n(&mine.number, __ATOMIC_RELAXED) > number) return true;
   const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
   for (const bool far : {false, true})
-    for (int i = 0; i < n && (!far || !remotes_.empty()); ++i) {
+    for (int i = 0; i < n && (!far || !entries_.remotes().empty()); ++i) {
       const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
-      if (far != (remote(r) != nullptr) || is_ready(r, place)) continue;
+      if (far != (entries_.remote(r) != nullptr) || is_ready(r, place)) continue;
       if (!far) {
-        board_of(r).raise_number(number);
+        entries_.board_of(r).raise_number(number);
         if (!is_ready(r, place)) return true;
         continue;
       }
-      const auto its = remote(r)->raise(key_, place.order, place.number, number);
+      const auto its = entries_.remote(r)->raise(entries_.key(), place.order, place.number, number);
       if (!its) return false;
       if (*its == RemoteProcess::Place::behind) return true;
     }
@@ -63,33 +58,35 @@ bool CallMatcher::puts_behind(const CallId& place, uint64_t number, const Compon
 
 bool CallMatcher::puts_starts_behind(uint64_t number, uint64_t read) const noexcept {
   // Partner: PersistentSchedule::publish_steps() of rank 0.
-  const auto none_more = [&] { return __atomic_load_n(&starts_of(0).scheduled, __ATOMIC_SEQ_CST) <= read; };
-  if (RemoteProcess* const process = remote(0))
-    return none_more() && process->raise(key_, proto::kBoardStarts, read, number) == RemoteProcess::Place::behind &&
+  const auto none_more = [&] { return __atomic_load_n(&entries_.of(0).starts.scheduled, __ATOMIC_SEQ_CST) <= read; };
+  if (RemoteProcess* const process = entries_.remote(0))
+    return none_more() &&
+           process->raise(entries_.key(), proto::kBoardStarts, read, number) == RemoteProcess::Place::behind &&
            none_more();
-  board_of(0).raise_number(number);  // in this order
+  entries_.board_of(0).raise_number(number);  // in this order
   return none_more();
 }
 
 bool CallMatcher::catches_up(const CallId* place) const noexcept {
   uint64_t last = 0;
   bool all = true;
-  for (RemoteProcess* const process : remotes_) {
-    const auto number = process->ask_number(key_);
+  for (RemoteProcess* const process : entries_.remotes()) {
+    const auto number = process->ask_number(entries_.key());
     all &= number.has_value();
     last = std::max(last, number.value_or(0));
   }
   if (!all) return false;
-  for (RemoteProcess* const process : remotes_) process->forget_number(key_);
-  for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
-    if (r == description_.rank || remote(r)) continue;
-    const gc_board_entry* const entry = peer_entry(r);
+  for (RemoteProcess* const process : entries_.remotes()) process->forget_number(entries_.key());
+  for (int r = 0; entries_.knows_peers() && r < description_.size; ++r) {
+    if (r == description_.rank || entries_.remote(r)) continue;
+    const gc_board_entry* const entry = entries_.known(r);
     if (entry && place) {
       const gc_board_line& line = entry->orders[place->order].lines[place->number % GC_BOARD_LINES];
-      if (has_come(line, *place) && __atomic_load_n(&line.number, __ATOMIC_SEQ_CST) == GC_NUMBER_COMING && alive(r))
+      if (has_come(line, *place) && __atomic_load_n(&line.number, __ATOMIC_SEQ_CST) == GC_NUMBER_COMING &&
+          entries_.alive(r))
         return false;
     }
-    last = std::max(last, board_of(r).last_number());
+    last = std::max(last, entries_.board_of(r).last_number());
   }
   MpiProcess::instance().board().raise_number(last);
   return true;

@@ -20,8 +20,7 @@ std::string number_and_name(uint64_t number, uint32_t order, uint32_t function) 
 
 // The board's word of its last call in an order; 0: none, or nothing is known of it.
 uint64_t CallMatcher::last_call(int rank, uint32_t order) const noexcept {
-  const gc_board_entry* const entry =
-      rank == description_.rank ? entry_ : peers_[static_cast<size_t>(rank)]->board().find(key_);
+  const gc_board_entry* const entry = entries_.find(rank);
   uint64_t last = 0;
   if (!entry) return last;
   // Relaxed: it is only told.
@@ -32,11 +31,12 @@ uint64_t CallMatcher::last_call(int rank, uint32_t order) const noexcept {
 
 // "rank 2 (process 71), whose last was collective 6, MPI_Bcast"; "" for who has come.
 std::string CallMatcher::report_of(int rank, const Wait& wait) const {
-  if (wait.place.order == kStarts) return rank_name(rank);
+  if (wait.place.order == kStarts) return entries_.rank_name(rank);
   const uint64_t last = last_call(rank, wait.place.order), number = gc_arrival_number(last);
   if (number >= wait.place.number) return "";
-  if (number == 0) return rank_name(rank) + ", which has not called any";
-  return rank_name(rank) + ", whose last was " + number_and_name(number, wait.place.order, gc_arrival_function(last));
+  if (number == 0) return entries_.rank_name(rank) + ", which has not called any";
+  return entries_.rank_name(rank) + ", whose last was " +
+         number_and_name(number, wait.place.order, gc_arrival_function(last));
 }
 
 // Once for all ranks that wait alike: the first of them tells it.

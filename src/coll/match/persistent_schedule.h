@@ -16,7 +16,7 @@ class PersistentSchedule {
   static constexpr int kSlots = GC_BOARD_SLOTS;
 
   PersistentSchedule(const gc_comm_description& description, CallMatcher& matcher)
-      : description_(description), matcher_(matcher) {}
+      : description_(description), matcher_(matcher), entries_(matcher.entries()) {}
 
   // Change this rank's slots.
   // Takes a slot. joins: its starts may be launched together with others. Rank 0's word counts.
@@ -52,6 +52,10 @@ class PersistentSchedule {
   bool schedule_place(uint64_t number) noexcept;
 
  private:
+  gc_board_starts& own_starts() const noexcept { return entries_.own().starts; }
+  const gc_board_starts& starts_of(int rank) const noexcept { return entries_.of(rank).starts; }
+  // Tells other nodes what is new in this rank's part. Call it after each change that others wait for.
+  void tell_starts() const noexcept;
   bool all_have_read(uint64_t steps) noexcept;
   bool has_room() noexcept {
     return scheduled_ < GC_BOARD_SCHEDULE || all_have_read(scheduled_ + 1 - GC_BOARD_SCHEDULE);
@@ -66,6 +70,7 @@ class PersistentSchedule {
 
   const gc_comm_description& description_;
   CallMatcher& matcher_;
+  BoardEntries& entries_;
   uint64_t read_ = 0;
   uint64_t started_[kSlots / 64] = {};  // including those that are not published
   // For rank 0.

@@ -92,7 +92,8 @@ bool MpiRuntime::fits(const DeviceCall& call, Cause if_shared) {
 Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
   BoardBootstrap bootstrap(description_, matcher_, meeting_, call.place, idle, ranks_);
   core::Surroundings surroundings = {ranks_, {}, causes_};
-  if (!ranks_.empty()) surroundings.bystanders = matcher_.bystanders();  // whom the others of `ranks_` may wait for
+  if (!ranks_.empty())
+    surroundings.bystanders = matcher_.entries().bystanders();  // whom the others of `ranks_` may wait for
   GC_TRY_AS(runtime_, core::Communicator::create(*call.part.device, {all_kernels(), move_kernel(), packing_kernel()},
                                                  bootstrap, surroundings));
   bound_ = call.lines;

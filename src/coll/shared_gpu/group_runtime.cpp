@@ -81,17 +81,17 @@ void GroupRuntime::tell_groups() const {
 
 Status GroupRuntime::what_is_wrong(int rank, const char* what, const CallId& place) const {
   GC_TRY(matcher_.usable(rank));
-  if (!matcher_.alive(rank))
+  if (!matcher_.entries().alive(rank))
     return matcher_.died_or_failed(
-        rank, Status::error(Code::remote, "%s died before it %s %s on %s", matcher_.rank_name(rank).c_str(), what,
-                            name_of(place), description_.name)
+        rank, Status::error(Code::remote, "%s died before it %s %s on %s", matcher_.entries().rank_name(rank).c_str(),
+                            what, name_of(place), description_.name)
                   .blaming());
   GC_TRY(matcher_.in_mpi(rank, place));
   const auto more = leads() ? kPatienceOfLeaders : kPatience;
   return matcher_.in_time(start_, more, [&] {
     return Status::error(Code::timed_out, "rank %d has waited longer than %lld s (parameter timeout) until %s %s %s",
-                         description_.rank, static_cast<long long>(params().timeout), matcher_.rank_name(rank).c_str(),
-                         what, name_of(place));
+                         description_.rank, static_cast<long long>(params().timeout),
+                         matcher_.entries().rank_name(rank).c_str(), what, name_of(place));
   });
 }
 

@@ -34,9 +34,9 @@ class Rank {
     calls_.peer = [](void*, int r) -> const gc_process_blob* { return &g_blobs[r]; };
     calls_.process_name = [](void*, int r) { return static_cast<uint64_t>(r); };
     calls_.progress = [] {};
-    EXPECT_TRUE(matcher_.open());
+    EXPECT_TRUE(matcher_.entries().open());
     int failed;
-    EXPECT_TRUE(matcher_.find_peers(&failed));
+    EXPECT_TRUE(matcher_.entries().find_peers(&failed));
   }
   CallMatcher& matcher() { return matcher_; }
   const gc_comm_description& description() const { return description_; }
@@ -258,8 +258,8 @@ constexpr CallId call(uint64_t number) { return {GC_ORDER_BLOCKING, number, GC_F
     Rank rank(1);
     CallMatcher& matcher = rank.matcher();
     line.hear();  // as the component does it: nobody is told
-    __atomic_store_n(&matcher.own_lines(GC_ORDER_BLOCKING)[1].arrival, gc_arrival(1, GC_FUNCTION_bcast, GC_KIND_HOST),
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&matcher.entries().own_lines(GC_ORDER_BLOCKING)[1].arrival,
+                     gc_arrival(1, GC_FUNCTION_bcast, GC_KIND_HOST), __ATOMIC_RELEASE);
     line.hear();
     matcher.publish(call(2), GC_KIND_DEVICE, {.count = 77});
     line.hear();
@@ -357,11 +357,11 @@ TEST(CallMatcher, ARankOfAnotherNodeIsSeenAsOneOfThisNode) {
   EXPECT_TRUE(eventually([&] { return !matcher.usable(1); }));
   EXPECT_NE(std::string(matcher.usable(1).what()).find("it is a test"), std::string::npos);
   line.tell('x');
-  EXPECT_TRUE(eventually([&] { return matcher.has_left(1); }));
-  EXPECT_TRUE(matcher.alive(1));
+  EXPECT_TRUE(eventually([&] { return matcher.entries().has_left(1); }));
+  EXPECT_TRUE(matcher.entries().alive(1));
   line.tell('x');
   expect_its_end(child);
-  EXPECT_TRUE(eventually([&] { return !matcher.alive(1); }));
+  EXPECT_TRUE(eventually([&] { return !matcher.entries().alive(1); }));
 }
 
 }  // namespace

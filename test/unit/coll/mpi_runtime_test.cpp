@@ -29,9 +29,9 @@ class Rank {
     calls_.peer = [](void*, int r) -> const gc_process_blob* { return &g_blobs[r]; };
     calls_.process_name = [](void*, int r) { return static_cast<uint64_t>(r); };
     calls_.progress = [] {};
-    EXPECT_TRUE(matcher_.open());
+    EXPECT_TRUE(matcher_.entries().open());
     int failed;
-    EXPECT_TRUE(matcher_.find_peers(&failed));
+    EXPECT_TRUE(matcher_.entries().find_peers(&failed));
   }
 
   MpiRuntime& runtime() { return runtime_; }

@@ -92,7 +92,7 @@ bool MpiCommunicator::is_everybody() {
 
 bool MpiCommunicator::knows_neighbors(const gc_call& call) {
   if (!among() || !component_.ranks.empty()) return true;
-  const Status told = matcher_.tell_neighbors(call, &component_);
+  const Status told = tell_neighbors(matcher_.entries(), call, &component_);
   if (!told) runtime().tell_staged(function_name(call.function), told);
   return told.ok();
 }

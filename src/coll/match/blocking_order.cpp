@@ -52,7 +52,7 @@ void BlockingOrder::look_anew(uint64_t present) {
   due_ = 0;
   wait_ = {place_of(present), nullptr};
   if (wait_.place.order != GC_ORDER_NEIGHBORS) return;
-  among_ = matcher_.own_component();
+  among_ = own_component(matcher_.entries());
   wait_.among = &among_;
   wait_.rank = description_.rank;
 }

@@ -30,6 +30,7 @@ class BoardEntries {
   // MpiProcess::peer, about rank *rank; remote and timed_out, where this process cannot reach it.
   Status find_peers(int* rank);
 
+  const gc_comm_description& description() const noexcept { return description_; }
   // Returns what names the communicator on all boards.
   const core::BoardKey& key() const noexcept { return key_; }
   gc_board_entry& own() const noexcept { return *entry_; }

@@ -266,7 +266,7 @@ Result<CallMatcher::Verdict> CallMatcher::look(Wait& wait) {
     if (kind == GC_KIND_HOST) return Verdict::host;
     if (kind == GC_KIND_REFUSED) return Verdict::refused;
     wait.any_device |= kind == GC_KIND_DEVICE;
-    if (wait.among && !wait.among->complete) add_neighbors_of(wait.rank, wait.among);
+    if (wait.among && !wait.among->complete) add_neighbors_of(entries_, wait.rank, wait.among);
   }
   if (wait.among) wait.among->complete = true;
   return wait.any_device ? Verdict::device : Verdict::host;
@@ -286,34 +286,6 @@ void CallMatcher::go_to_next(Wait& wait) const {
     ++wait.rank;
   else
     wait.rank = ++wait.at < wait.among->ranks.size() ? wait.among->ranks[wait.at] : description_.size;
-}
-
-Status CallMatcher::tell_neighbors(const gc_call& call, Component* component) noexcept {
-  if (description_.size > GC_BOARD_NEIGHBORS)
-    return Status::error(Code::unsupported, "%d ranks, of which %d could", description_.size, int{GC_BOARD_NEIGHBORS})
-        .because(Cause::many_neighbors);
-  uint64_t words[GC_BOARD_NEIGHBORS / 64] = {};
-  const auto add = [&](int rank) { words[rank / 64] |= uint64_t{1} << rank % 64; };
-  std::for_each(call.sources, call.sources + call.n_sources, add);
-  std::for_each(call.destinations, call.destinations + call.n_destinations, add);
-  std::memcpy(entries_.own().neighbors, words, sizeof words);  // the line's arrival releases it
-  entries_.tell({{entries_.own().neighbors, sizeof entries_.own().neighbors}});
-  *component = own_component();
-  return {};
-}
-
-Component CallMatcher::own_component() const {
-  Component component = {{description_.rank}};
-  add_neighbors_of(description_.rank, &component);
-  return component;
-}
-
-void CallMatcher::add_neighbors_of(int rank, Component* component) const {
-  std::vector<int>& ranks = component->ranks;
-  for (int r = 0; r < description_.size; ++r) {
-    const bool joined = entries_.of(rank).neighbors[r / 64] >> r % 64 & 1;
-    if (joined && std::find(ranks.begin(), ranks.end(), r) == ranks.end()) ranks.push_back(r);
-  }
 }
 
 // ---- deciding ----

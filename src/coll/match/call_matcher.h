@@ -7,7 +7,7 @@
 // tells by decide() that this rank has read, and keeps its line while others are undecided().
 //
 // Thread safety: one caller at a time in each order; look() with a Wait of its own, number_of(),
-// puts_behind(), catches_up() and own_component() from any thread. Ownership: owns its entries; the communicator's
+// puts_behind() and catches_up() from any thread. Ownership: owns its entries; the communicator's
 // name and description outlive it.
 #pragma once
 #include <unistd.h>
@@ -20,16 +20,10 @@
 #include "base/params.h"
 #include "coll/match/board_entries.h"
 #include "coll/match/call_id.h"
+#include "coll/match/component.h"
 #include "core/comm/communicator.h"
 
 namespace gpucoll::coll {
-
-// The ranks that edges of a graph join to this one: itself first, each after a rank that it has an edge with. This rank
-// learns of them as they come.
-struct Component {
-  std::vector<int> ranks;
-  bool complete = false;
-};
 
 class CallMatcher {
  public:
@@ -73,9 +67,6 @@ class CallMatcher {
   // Returns what still_comes() does, or that wait.rank has begun a nonblocking call instead of this blocking one, or
   // does not come in time. Warns once where it takes long.
   Status look_around(Wait& wait) const;
-  // Tells the others whom this rank has edges with, before it first publishes in GC_ORDER_NEIGHBORS, and begins its
-  // component. Errors: unsupported, where there are too many ranks.
-  Status tell_neighbors(const gc_call& call, Component* component) noexcept;
   // Reads the lines of all ranks, or of those `among`; the rest of *lines stays. Returns whether they
   // are_alike() (board_line.h) with those that were in *lines. REQUIRES: `device` was the verdict, and decide() has not
   // been called.
@@ -94,8 +85,6 @@ class CallMatcher {
   bool catches_up(const CallId* place) const noexcept;
   // Returns what tells the communicator from others, equal on all ranks.
   uint64_t name() const noexcept { return entries_.key().word[1]; }
-  // Returns the component as tell_neighbors() has begun it.
-  Component own_component() const;
   // Tells the others that this rank has read the lines.
   void decide(const CallId& place) noexcept;
   // Returns a rank that may still need this rank's line; -1: none. REQUIRES: this rank has decided.
@@ -166,7 +155,6 @@ class CallMatcher {
   Wait wait_among(const CallId& place, core::Communicator* runtime, std::chrono::steady_clock::time_point since,
                   Component* among) const;
   void go_to_next(Wait& wait) const;
-  void add_neighbors_of(int rank, Component* component) const;
   Look look_at(int rank, const CallId& place);
   Look see(int rank, const CallId& place);
   bool is_ready(int rank, const CallId& place) const noexcept;

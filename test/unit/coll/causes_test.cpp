@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "coll/match/call_matcher.h"
+#include "coll/match/component.h"
 #include "gpucoll/gpucoll.h"
 #include "mpi/datatype/type_layout.h"
 #include "task/collective_task.h"
@@ -25,9 +25,9 @@ TEST(Causes, ATypeMayHaveTooManyRuns) {
 
 TEST(Causes, ACommunicatorMayBeTooLargeForItsNeighbors) {
   const gc_comm_description description = {1, 0, GC_BOARD_NEIGHBORS + 1, 0, nullptr, nullptr, "a communicator", 0};
-  CallMatcher matcher(description);
+  const BoardEntries entries(description);
   Component component;
-  const Status told = matcher.tell_neighbors({}, &component);
+  const Status told = tell_neighbors(entries, {}, &component);
   ASSERT_FALSE(told);
   EXPECT_EQ(told.cause(Cause::unsuitable), Cause::many_neighbors) << told.what();
 }

@@ -142,7 +142,7 @@ Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
     call_->line.number = GC_NUMBER_COMING;
     device_side_->blocking_order.enter(call_->place);
     matcher_.publish(call_->place, kind, call_->line);
-    matcher_.give_number(call_->place);
+    matcher_.numbers().give_number(call_->place);
   }
   return wait_for_others(call, device_memory, refusal);
 }
@@ -188,8 +188,8 @@ Status MpiCommunicator::reduce_within_group(const gc_call& call) {
       return Status::error(Code::remote, "the part of %s on %s within the group of rank %d has failed",
                            function_name(call.function), description_.name, description_.rank);
     device_side_->blocking_order.enter(call_->place);
-    matcher_.get_ready(call_->place);
-    matcher_.give_number(call_->place);
+    matcher_.numbers().get_ready(call_->place);
+    matcher_.numbers().give_number(call_->place);
   }
   return take_number();
 }

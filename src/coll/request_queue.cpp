@@ -374,14 +374,14 @@ uint32_t RequestQueue::flags_of(size_t at) const {
 }
 
 void RequestQueue::give_number(Request& call) {
-  call.own_number = matcher_.give_number(call.call.place);
+  call.own_number = matcher_.numbers().give_number(call.call.place);
   if (description_.size > 1) first_ready_.store(call.own_number);
 }
 
 // For the first of the queue, not before: those in front of it may have to be begun on the host.
 void RequestQueue::get_ready(Request& call) {
   if (description_.size > 1) first_ready_.store(GC_NUMBER_COMING);  // before others see it: no thread must pass by
-  matcher_.get_ready(call.call.place);
+  matcher_.numbers().get_ready(call.call.place);
   give_number(call);
   ProgressThread::instance().hurry();
 }

@@ -51,7 +51,7 @@ bool RequestQueue::find_number(Request& call) {
   if (!call.own_number || !call.on_device || !call.wrong) return false;
   const auto verdict = matcher_.look(call.wait);
   if (!verdict || *verdict != CallMatcher::Verdict::device) return false;
-  call.number = matcher_.number_of(call.call.place, &call.wait.rank);
+  call.number = matcher_.numbers().number_of(call.call.place, &call.wait.rank);
   return call.number;
 }
 
@@ -66,7 +66,7 @@ Request* RequestQueue::find_due() {
 
 // As puts_behind(). REQUIRES: note_first() has been called since the last change.
 bool RequestQueue::puts_first_behind(uint64_t number) {
-  return !is_first_unnumbered() || matcher_.puts_behind(queue_.front()->call.place, number);
+  return !is_first_unnumbered() || matcher_.numbers().puts_behind(queue_.front()->call.place, number);
 }
 
 bool RequestQueue::puts_behind(uint64_t number) {

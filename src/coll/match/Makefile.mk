@@ -12,10 +12,11 @@ GC_COLL_SOURCES += \
 	src/coll/match/call_id.h \
 	src/coll/match/call_matcher.cpp \
 	src/coll/match/call_matcher.h \
-	src/coll/match/call_matcher_order.cpp \
 	src/coll/match/call_matcher_report.cpp \
 	src/coll/match/component.cpp \
 	src/coll/match/component.h \
+	src/coll/match/launch_numbers.cpp \
+	src/coll/match/launch_numbers.h \
 	src/coll/match/line_window.cpp \
 	src/coll/match/line_window.h \
 	src/coll/match/persistent_schedule.cpp \

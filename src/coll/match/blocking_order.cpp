@@ -24,7 +24,7 @@ Status BlockingOrder::find_number(const CallId& place, const Component* among) {
   constexpr int kLooksPerCheck = 4096;
   CallMatcher::Wait wait = {place, nullptr};
   for (int looks = 1;; ++looks) {
-    const uint64_t number = matcher_.number_of(place, &wait.rank, among);
+    const uint64_t number = matcher_.numbers().number_of(place, &wait.rank, among);
     number_.store(number);
     if (number) return {};
     description_.calls->progress();
@@ -72,7 +72,7 @@ bool BlockingOrder::progress() {
   const auto verdict = matcher_.look(wait_);
   int missing;
   if (verdict && *verdict == CallMatcher::Verdict::device)
-    due_ = matcher_.number_of(wait_.place, &missing, wait_.among);
+    due_ = matcher_.numbers().number_of(wait_.place, &missing, wait_.among);
   if (!due_) take_known_number();
   return true;
 }
@@ -82,7 +82,7 @@ bool BlockingOrder::puts_behind(uint64_t number) {
   if (present == 0) return true;
   if (present != seen_) return false;
   if (due_) return true;
-  const bool behind = matcher_.puts_behind(wait_.place, number, wait_.among);
+  const bool behind = matcher_.numbers().puts_behind(wait_.place, number, wait_.among);
   take_known_number();
   return due_ || behind;
 }
@@ -90,7 +90,7 @@ bool BlockingOrder::puts_behind(uint64_t number) {
 bool BlockingOrder::catches_up() {
   const uint64_t present = present_.load();
   const CallId place = place_of(present);
-  return matcher_.catches_up(present ? &place : nullptr);
+  return matcher_.numbers().catches_up(present ? &place : nullptr);
 }
 
 uint64_t BlockingOrder::first_ready() const noexcept { return present_.load() != 0 && !first_due(); }

@@ -53,20 +53,6 @@ void CallMatcher::publish(const CallId& place, uint32_t kind, const gc_board_lin
     entries_.tell_line(place);  // else once it has its number
 }
 
-void CallMatcher::get_ready(const CallId& place) noexcept {
-  // Partner: is_ready of the peers, which see it before the number is taken.
-  gc_board_line& mine = entries_.own_line(place);
-  __atomic_exchange_n(&mine.number, uint64_t{GC_NUMBER_COMING}, __ATOMIC_SEQ_CST);
-}
-
-uint64_t CallMatcher::give_number(const CallId& place) noexcept {
-  const uint64_t number = MpiProcess::instance().board().take_number();
-  gc_board_line& mine = entries_.own_line(place);
-  __atomic_store_n(&mine.number, number, __ATOMIC_RELEASE);  // partner: number_of of the peers
-  entries_.tell_line(place);
-  return number;
-}
-
 void CallMatcher::fail(const CallId& place, const gc_comm& comm, const Status& why) noexcept {
   if (failed()) return;
   gc_board_entry& own = entries_.own();

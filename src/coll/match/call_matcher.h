@@ -6,9 +6,8 @@
 // await_decisions() before this rank goes on, unless it has run a collective that holds_everybody(). A nonblocking one
 // tells by decide() that this rank has read, and keeps its line while others are undecided().
 //
-// Thread safety: one caller at a time in each order; look() with a Wait of its own, number_of(),
-// puts_behind() and catches_up() from any thread. Ownership: owns its entries; the communicator's
-// name and description outlive it.
+// Thread safety: one caller at a time in each order; look() with a Wait of its own from any thread.
+// Ownership: owns its entries; the communicator's name and description outlive it.
 #pragma once
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "coll/match/board_entries.h"
 #include "coll/match/call_id.h"
 #include "coll/match/component.h"
+#include "coll/match/launch_numbers.h"
 #include "core/comm/communicator.h"
 
 namespace gpucoll::coll {
@@ -41,12 +41,15 @@ class CallMatcher {
   };
   enum class Verdict { waiting, host, device, refused };
 
-  explicit CallMatcher(const gc_comm_description& description) : description_(description), entries_(description) {}
+  explicit CallMatcher(const gc_comm_description& description)
+      : description_(description), entries_(description), numbers_(entries_) {}
   CallMatcher(const CallMatcher&) = delete;
   CallMatcher& operator=(const CallMatcher&) = delete;
 
   // Returns the entries of the ranks on the boards. Call their open() and find_peers() before all else.
   BoardEntries& entries() noexcept { return entries_; }
+  // Returns the numbers of the calls in the launch order.
+  LaunchNumbers& numbers() noexcept { return numbers_; }
   // Returns whether no rank can leave it before every rank has taken part. REQUIRES: some rank has bytes in it; then
   // all have.
   bool holds_everybody(const CallId& place) const noexcept;
@@ -54,10 +57,6 @@ class CallMatcher {
   // Publishes a call. `line`: all but `arrival`, for a rank that waits for others; with a `number` of GC_NUMBER_COMING,
   // the rank is ready for the call. REQUIRES but for GC_KIND_HOST: find_peers().
   void publish(const CallId& place, uint32_t kind, const gc_board_line& line);
-  // Makes this rank ready for a call that it has published without being so.
-  void get_ready(const CallId& place) noexcept;
-  // Takes this rank's number for a call, tells it and returns it. Call it right after the rank got ready.
-  uint64_t give_number(const CallId& place) noexcept;
   // Returns how a call goes, without waiting: `host` as soon as one rank does not wait, or where none has device
   // memory; `refused` as soon as wait.rank refuses it. Errors: a rank calls another function or has failed.
   Result<Verdict> look(Wait& wait);
@@ -71,18 +70,6 @@ class CallMatcher {
   // are_alike() (board_line.h) with those that were in *lines. REQUIRES: `device` was the verdict, and decide() has not
   // been called.
   bool read_lines(const CallId& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
-  // Returns the call's number in the launch order: equal on all ranks. 0: *lacking has none yet. REQUIRES: as
-  // read_lines(), but for this rank's own publish(), which another thread may be about to do.
-  uint64_t number_of(const CallId& place, int* lacking, const Component* among = nullptr) const noexcept;
-  // Sees to it that a call for which this rank is ready gets a number greater than `number`. Returns false where all
-  // ranks are ready: then it has a number, or is about to.
-  bool puts_behind(const CallId& place, uint64_t number, const Component* among = nullptr) const noexcept;
-  // Answers the same about steps of the schedule behind the first `read` ones.
-  bool puts_starts_behind(uint64_t number, uint64_t read) const noexcept;
-  // Lets this process's next numbers be greater than that of the blocking call `place` (null: none is under way), which
-  // this rank may have launched without learning it, and than those of all before. Returns false where a rank is about
-  // to tell its number.
-  bool catches_up(const CallId* place) const noexcept;
   // Returns what tells the communicator from others, equal on all ranks.
   uint64_t name() const noexcept { return entries_.key().word[1]; }
   // Tells the others that this rank has read the lines.
@@ -157,7 +144,6 @@ class CallMatcher {
   void go_to_next(Wait& wait) const;
   Look look_at(int rank, const CallId& place);
   Look see(int rank, const CallId& place);
-  bool is_ready(int rank, const CallId& place) const noexcept;
   // Returns the kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const CallId& place) const;
   Status check_form(int rank, const CallId& place) const;
@@ -178,6 +164,7 @@ class CallMatcher {
 
   const gc_comm_description& description_;
   BoardEntries entries_;
+  LaunchNumbers numbers_;
 };
 
 }  // namespace gpucoll::coll

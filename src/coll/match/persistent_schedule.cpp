@@ -70,7 +70,7 @@ std::optional<PersistentSchedule::Step> PersistentSchedule::next() {
 }
 
 bool PersistentSchedule::puts_behind(uint64_t number) const noexcept {
-  return matcher_.puts_starts_behind(number, read_);
+  return numbers_.puts_starts_behind(number, read_);
 }
 
 int PersistentSchedule::missing(int slot) const noexcept {

@@ -16,7 +16,7 @@ class PersistentSchedule {
   static constexpr int kSlots = GC_BOARD_SLOTS;
 
   PersistentSchedule(const gc_comm_description& description, CallMatcher& matcher)
-      : description_(description), matcher_(matcher), entries_(matcher.entries()) {}
+      : description_(description), entries_(matcher.entries()), numbers_(matcher.numbers()) {}
 
   // Change this rank's slots.
   // Takes a slot. joins: its starts may be launched together with others. Rank 0's word counts.
@@ -69,8 +69,8 @@ class PersistentSchedule {
   std::optional<int> find_slot() noexcept;
 
   const gc_comm_description& description_;
-  CallMatcher& matcher_;
-  BoardEntries& entries_;
+  const BoardEntries& entries_;
+  const LaunchNumbers& numbers_;
   uint64_t read_ = 0;
   uint64_t started_[kSlots / 64] = {};  // including those that are not published
   // For rank 0.

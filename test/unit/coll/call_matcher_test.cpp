@@ -102,13 +102,13 @@ class Line {
   matcher.publish(kCall, GC_KIND_DEVICE, {});
   line.tell('x');
   line.hear();
-  matcher.get_ready(kCall);
+  matcher.numbers().get_ready(kCall);
   line.tell('x');
   line.hear();
-  line.tell(matcher.give_number(kCall));
+  line.tell(matcher.numbers().give_number(kCall));
   line.hear();
   matcher.publish(kCallOfSameLine, GC_KIND_DEVICE, ready_line());
-  line.tell(matcher.give_number(kCallOfSameLine));
+  line.tell(matcher.numbers().give_number(kCallOfSameLine));
   line.hear();
   matcher.publish(kAfterThat, GC_KIND_DEVICE, ready_line());
   line.tell('x');
@@ -145,28 +145,28 @@ TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
   CallMatcher::Wait wait = {kCall, nullptr};
   int missing = -1;
   matcher.publish(kCall, GC_KIND_DEVICE, ready_line());
-  const uint64_t mine = matcher.give_number(kCall);
+  const uint64_t mine = matcher.numbers().give_number(kCall);
   EXPECT_EQ(*matcher.look(wait), CallMatcher::Verdict::waiting);
-  EXPECT_TRUE(matcher.puts_behind(kCall, mine));  // the other has not come
+  EXPECT_TRUE(matcher.numbers().puts_behind(kCall, mine));  // the other has not come
 
   line.tell('x');
   line.hear();
   EXPECT_EQ(*matcher.look(wait), CallMatcher::Verdict::device);
-  EXPECT_EQ(matcher.number_of(kCall, &missing), 0u);
+  EXPECT_EQ(matcher.numbers().number_of(kCall, &missing), 0u);
   EXPECT_EQ(missing, 1);
-  EXPECT_TRUE(matcher.puts_behind(kCall, kFar));  // the other is not ready
+  EXPECT_TRUE(matcher.numbers().puts_behind(kCall, kFar));  // the other is not ready
 
   line.tell('x');
   line.hear();
-  EXPECT_FALSE(matcher.puts_behind(kCall, kFar));
-  EXPECT_FALSE(matcher.catches_up(&kCall));
-  EXPECT_EQ(matcher.number_of(kCall, &missing), 0u);
+  EXPECT_FALSE(matcher.numbers().puts_behind(kCall, kFar));
+  EXPECT_FALSE(matcher.numbers().catches_up(&kCall));
+  EXPECT_EQ(matcher.numbers().number_of(kCall, &missing), 0u);
 
   line.tell('x');
   const auto theirs = line.hear<uint64_t>();
   EXPECT_GT(theirs, kFar);
-  EXPECT_EQ(matcher.number_of(kCall, &missing), theirs);
-  EXPECT_TRUE(matcher.catches_up(&kCall));
+  EXPECT_EQ(matcher.numbers().number_of(kCall, &missing), theirs);
+  EXPECT_TRUE(matcher.numbers().catches_up(&kCall));
   EXPECT_GT(MpiProcess::instance().board().take_number(), theirs);
 
   // Another thread asks between enter() and publish(): this rank's line still has the number of the call before.
@@ -174,12 +174,12 @@ TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
   line.hear<uint64_t>();
   wait = {kCallOfSameLine, nullptr};
   EXPECT_EQ(*matcher.look(wait), CallMatcher::Verdict::device);
-  EXPECT_EQ(matcher.number_of(kCallOfSameLine, &missing), 0u);
+  EXPECT_EQ(matcher.numbers().number_of(kCallOfSameLine, &missing), 0u);
   EXPECT_EQ(missing, 0);
   matcher.publish(kCallOfSameLine, GC_KIND_DEVICE, ready_line());
-  EXPECT_EQ(matcher.number_of(kCallOfSameLine, &missing), 0u);
-  const uint64_t last = matcher.give_number(kCallOfSameLine);
-  EXPECT_EQ(matcher.number_of(kCallOfSameLine, &missing), last);
+  EXPECT_EQ(matcher.numbers().number_of(kCallOfSameLine, &missing), 0u);
+  const uint64_t last = matcher.numbers().give_number(kCallOfSameLine);
+  EXPECT_EQ(matcher.numbers().number_of(kCallOfSameLine, &missing), last);
 
   // Another thread asks when this rank knows the number, but has not launched, and the other has gone on by 16 calls.
   NoCalls others;
@@ -263,10 +263,10 @@ constexpr CallId call(uint64_t number) { return {GC_ORDER_BLOCKING, number, GC_F
     line.hear();
     matcher.publish(call(2), GC_KIND_DEVICE, {.count = 77});
     line.hear();
-    matcher.get_ready(call(2));
+    matcher.numbers().get_ready(call(2));
     line.tell('x');
     line.hear();
-    line.tell(matcher.give_number(call(2)));
+    line.tell(matcher.numbers().give_number(call(2)));
     line.hear();
     matcher.fail(call(3), {}, Status::error(Code::internal, "it is a test"));
     line.hear();
@@ -321,11 +321,11 @@ TEST(CallMatcher, ARankOfAnotherNodeIsSeenAsOneOfThisNode) {
   };
   const auto publish = [&](uint64_t number) {
     matcher.publish(call(number), GC_KIND_DEVICE, ready_line());
-    matcher.give_number(call(number));
+    matcher.numbers().give_number(call(number));
   };
 
   publish(1);
-  EXPECT_TRUE(eventually([&] { return matcher.puts_behind(call(1), kFar); }));  // the other has not come
+  EXPECT_TRUE(eventually([&] { return matcher.numbers().puts_behind(call(1), kFar); }));  // the other has not come
   EXPECT_EQ(verdict_of(1), CallMatcher::Verdict::waiting);
   line.tell('x');
   EXPECT_TRUE(eventually([&] { return verdict_of(1) == CallMatcher::Verdict::host; }));
@@ -337,20 +337,20 @@ TEST(CallMatcher, ARankOfAnotherNodeIsSeenAsOneOfThisNode) {
   matcher.read_lines(call(2), &lines);
   EXPECT_EQ(lines[1].count, 77u);
   int missing = -1;
-  EXPECT_EQ(matcher.number_of(call(2), &missing), 0u);
-  EXPECT_TRUE(eventually([&] { return matcher.puts_behind(call(2), 2 * kFar); }));  // the other is not ready
+  EXPECT_EQ(matcher.numbers().number_of(call(2), &missing), 0u);
+  EXPECT_TRUE(eventually([&] { return matcher.numbers().puts_behind(call(2), 2 * kFar); }));  // the other is not ready
 
   line.tell('x');
   line.hear();
   for (int i = 0; i < 100; ++i) {
-    EXPECT_FALSE(matcher.puts_behind(call(2), 3 * kFar));  // it is
+    EXPECT_FALSE(matcher.numbers().puts_behind(call(2), 3 * kFar));  // it is
     usleep(1000);
   }
   line.tell('x');
   const auto theirs = line.hear<uint64_t>();
   EXPECT_GT(theirs, 2 * kFar);
-  EXPECT_TRUE(eventually([&] { return matcher.number_of(call(2), &missing) == theirs; }));
-  EXPECT_TRUE(eventually([&] { return matcher.catches_up(nullptr); }));
+  EXPECT_TRUE(eventually([&] { return matcher.numbers().number_of(call(2), &missing) == theirs; }));
+  EXPECT_TRUE(eventually([&] { return matcher.numbers().catches_up(nullptr); }));
   EXPECT_GT(MpiProcess::instance().board().take_number(), theirs);
 
   line.tell('x');

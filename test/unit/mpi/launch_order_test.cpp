@@ -260,7 +260,7 @@ Queue::Queue(World& world, size_t rank, Comm& comm, uint64_t name) : world_(worl
 
 size_t World::calls_of(const Rank& rank, size_t q) const { return rank.queues[q]->n_calls(); }
 
-// ---- numbers, as CallMatcher and Board do it ----
+// ---- numbers, as LaunchNumbers and Board do it ----
 
 void Queue::get_ready(Call& its) {
   ready_ = its.number[rank_] = kComing;

@@ -1,7 +1,6 @@
-// Gives calls their numbers in the launch order of several communicators (docs/design/launch-order.md).
-#include <algorithm>
+#include "coll/match/launch_numbers.h"
 
-#include "coll/match/call_matcher.h"
+#include <algorithm>
 
 namespace gpucoll::coll {
 namespace {
@@ -12,15 +11,29 @@ bool has_come(const gc_board_line& line, const CallId& place) {
 
 }  // namespace
 
-uint64_t CallMatcher::number_of(const CallId& place, int* lacking, const Component* among) const noexcept {
+void LaunchNumbers::get_ready(const CallId& place) noexcept {
+  // Partner: is_ready of the peers, which see it before the number is taken.
+  gc_board_line& mine = entries_.own_line(place);
+  __atomic_exchange_n(&mine.number, uint64_t{GC_NUMBER_COMING}, __ATOMIC_SEQ_CST);
+}
+
+uint64_t LaunchNumbers::give_number(const CallId& place) noexcept {
+  const uint64_t number = MpiProcess::instance().board().take_number();
+  gc_board_line& mine = entries_.own_line(place);
+  __atomic_store_n(&mine.number, number, __ATOMIC_RELEASE);  // partner: number_of of the peers
+  entries_.tell_line(place);
+  return number;
+}
+
+uint64_t LaunchNumbers::number_of(const CallId& place, int* lacking, const Component* among) const noexcept {
   uint64_t last = 0;
-  const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
+  const int n = among ? static_cast<int>(among->ranks.size()) : entries_.description().size;
   for (int i = 0; i < n; ++i) {
     const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
     const gc_board_line& line = entries_.line(r, place);
     *lacking = r;
     // The others have come. This rank's line may still be that of an earlier call (BlockingOrder::enter).
-    if (r == description_.rank && !has_come(line, place)) return 0;
+    if (r == entries_.description().rank && !has_come(line, place)) return 0;
     const uint64_t number = __atomic_load_n(&line.number, __ATOMIC_ACQUIRE);  // partner: give_number of the peers
     if (number <= GC_NUMBER_COMING) return 0;
     last = std::max(last, number);
@@ -29,17 +42,17 @@ uint64_t CallMatcher::number_of(const CallId& place, int* lacking, const Compone
   return last;
 }
 
-bool CallMatcher::is_ready(int rank, const CallId& place) const noexcept {
-  const gc_board_entry* entry = rank == description_.rank ? &entries_.own() : entries_.known(rank);
+bool LaunchNumbers::is_ready(int rank, const CallId& place) const noexcept {
+  const gc_board_entry* entry = rank == entries_.description().rank ? &entries_.own() : entries_.known(rank);
   if (!entry) entry = entries_.find(rank);
   return entry && core::is_ready(entry->orders[place.order].lines[place.number % GC_BOARD_LINES], place.number);
 }
 
 // One rank is enough: the greatest number counts. Ranks of this node answer at once.
-bool CallMatcher::puts_behind(const CallId& place, uint64_t number, const Component* among) const noexcept {
+bool LaunchNumbers::puts_behind(const CallId& place, uint64_t number, const Component* among) const noexcept {
   const gc_board_line& mine = entries_.own_line(place);
   if (__atomic_load_n(&mine.number, __ATOMIC_RELAXED) > number) return true;
-  const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
+  const int n = among ? static_cast<int>(among->ranks.size()) : entries_.description().size;
   for (const bool far : {false, true})
     for (int i = 0; i < n && (!far || !entries_.remotes().empty()); ++i) {
       const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
@@ -56,7 +69,7 @@ bool CallMatcher::puts_behind(const CallId& place, uint64_t number, const Compon
   return false;
 }
 
-bool CallMatcher::puts_starts_behind(uint64_t number, uint64_t read) const noexcept {
+bool LaunchNumbers::puts_starts_behind(uint64_t number, uint64_t read) const noexcept {
   // Partner: PersistentSchedule::publish_steps() of rank 0.
   const auto none_more = [&] { return __atomic_load_n(&entries_.of(0).starts.scheduled, __ATOMIC_SEQ_CST) <= read; };
   if (RemoteProcess* const process = entries_.remote(0))
@@ -67,7 +80,7 @@ bool CallMatcher::puts_starts_behind(uint64_t number, uint64_t read) const noexc
   return none_more();
 }
 
-bool CallMatcher::catches_up(const CallId* place) const noexcept {
+bool LaunchNumbers::catches_up(const CallId* place) const noexcept {
   uint64_t last = 0;
   bool all = true;
   for (RemoteProcess* const process : entries_.remotes()) {
@@ -77,8 +90,8 @@ bool CallMatcher::catches_up(const CallId* place) const noexcept {
   }
   if (!all) return false;
   for (RemoteProcess* const process : entries_.remotes()) process->forget_number(entries_.key());
-  for (int r = 0; entries_.knows_peers() && r < description_.size; ++r) {
-    if (r == description_.rank || entries_.remote(r)) continue;
+  for (int r = 0; entries_.knows_peers() && r < entries_.description().size; ++r) {
+    if (r == entries_.description().rank || entries_.remote(r)) continue;
     const gc_board_entry* const entry = entries_.known(r);
     if (entry && place) {
       const gc_board_line& line = entry->orders[place->order].lines[place->number % GC_BOARD_LINES];

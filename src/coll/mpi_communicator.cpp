@@ -46,7 +46,7 @@ MpiCommunicator::~MpiCommunicator() {
 }
 
 void MpiCommunicator::abandon() {
-  matcher_.end_mpi();
+  matcher_.failures().end_mpi();
   if (device_side_) requests().abandon();
 }
 
@@ -244,13 +244,13 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call, Device
   call_ = kept ? kept : &made_;
   call_->place = {call.order, ++orders[call.order].sequence, call.function};
   if (call.order == GC_ORDER_BLOCKING) call_->place.begun_before = orders[GC_ORDER_NONBLOCKING].sequence;
-  GC_TRY(matcher_.usable());
+  GC_TRY(matcher_.failures().usable());
   Status refusal;
   auto on_device = contained([&] { return enter(call, &refusal); });
   const LeavesOrder ends{device_side().blocking_order};
   if (!on_device) {
     requests().raise_faults(on_device.status());
-    matcher_.fail(call_->place, *this, on_device.status());
+    matcher_.failures().fail(call_->place, *this, on_device.status());
     return std::move(on_device).status();
   }
   if (!*on_device) {
@@ -267,7 +267,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call, Device
   if (!answer) {
     requests().raise_faults(answer.status());
     groups().fail(answer.status());
-    matcher_.fail(call_->place, *this, answer.status());
+    matcher_.failures().fail(call_->place, *this, answer.status());
     return std::move(answer).status();
   }
   if (!same) return same;  // the communicator stays as good as it was
@@ -288,7 +288,7 @@ void MpiCommunicator::refuse(uint32_t order, uint32_t function) {
   const CallId place = {order, ++orders[order].sequence, function};
   if (runtime().staging()) return matcher_.publish(place, GC_KIND_HOST, {});  // as all do
   if (Status refused = matcher_.refuse(place); !refused) {
-    matcher_.fail(place, *this, refused);
+    matcher_.failures().fail(place, *this, refused);
     guarded_report(function_name(function), refused);
   }
 }

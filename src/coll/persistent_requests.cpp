@@ -20,7 +20,7 @@ bool is_started(const Request* call) {
 // ---- one call ----
 
 Result<Readiness> PersistentRequests::place(Request& call) {
-  GC_TRY(matcher_.usable());
+  GC_TRY(matcher_.failures().usable());
   if (placing_ != &call) {
     placing_ = &call;
     placed_ = Readiness::waiting;
@@ -35,14 +35,14 @@ Result<Readiness> PersistentRequests::place(Request& call) {
 // Making connections has waits of its own.
 Status PersistentRequests::look_around_for_place(Request& call) {
   if (!steps_.empty()) return {};
-  GC_TRY(matcher_.others());
+  GC_TRY(matcher_.failures().others());
   call.wait.runtime = runtime_.get();
   call.wait.rank = schedule_.keeps_back();
   return matcher_.look_around(call.wait);
 }
 
 void PersistentRequests::start(Request& call) {
-  Status usable = matcher_.usable();
+  Status usable = matcher_.failures().usable();
   if (usable && stopped_) usable = Status::error(Code::aborted, "MPI is being finalized");
   if (!usable) return call.end_with(std::move(usable));
   __atomic_store_n(&call.state, int{GC_WAITS}, __ATOMIC_RELAXED);  // the caller's own look is next
@@ -228,7 +228,7 @@ Status PersistentRequests::look_around() {
   const auto now = Clock::now();
   if (now < next_look_around_) return {};
   next_look_around_ = now + kBetweenLooksAround;
-  GC_TRY(matcher_.others(true));  // what all have started does not need them to make more
+  GC_TRY(matcher_.failures().others(true));  // what all have started does not need them to make more
   for (Request* call : in_slot_) {
     if (!is_started(call)) continue;
     if (in_group_) call->wait.start = now;

@@ -49,9 +49,9 @@ void RequestQueue::abandon() {
   const log::Later lines;
   std::lock_guard lock(mutex_);
   if (is_queue_awaited() || persistent_.any_started())
-    matcher_.fail(first_place(), comm_, aborted());
+    matcher_.failures().fail(first_place(), comm_, aborted());
   else if (queued())
-    matcher_.fail_quietly(first_place(), comm_, ended());  // they may be connecting to this rank
+    matcher_.failures().fail_quietly(first_place(), comm_, ended());  // they may be connecting to this rank
 }
 
 void RequestQueue::stop() {
@@ -319,7 +319,7 @@ void RequestQueue::free(Request* call) {
 void RequestQueue::give_up(Request& call, Status status) {
   if (call.stage == Request::Stage::in_group) groups_.fail(status);  // with its reason, before the words below
   persistent_.groups().fail(status);
-  matcher_.fail(call.call.place, comm_, status);
+  matcher_.failures().fail(call.call.place, comm_, status);
   raise_faults(status);
   persistent_.fail(status);
   call.end_with(std::move(status));
@@ -335,7 +335,7 @@ void RequestQueue::raise_faults(const Status& why) {
 void RequestQueue::give_up_starts(Status status) {
   const bool told = persistent_.groups().fail(status);  // with its reason, before the words below
   if (!told && !status.told() && !persistent_.runtime().get()) log::write(log::Level::error, "%s", status.what());
-  matcher_.fail({kStarts, 0, GC_FUNCTION_none}, comm_, status);
+  matcher_.failures().fail({kStarts, 0, GC_FUNCTION_none}, comm_, status);
   raise_faults(status);
   persistent_.fail(std::move(status));
 }
@@ -343,7 +343,7 @@ void RequestQueue::give_up_starts(Status status) {
 // Ends a call that other ranks prevent by ending MPI: no error, unless it is started.
 void RequestQueue::end_quietly(Request& call, Status status) {
   persistent_.let_go(call);
-  matcher_.fail_quietly(first_place(), comm_, status);
+  matcher_.failures().fail_quietly(first_place(), comm_, status);
   call.end_idle(std::move(status));
 }
 

@@ -119,7 +119,7 @@ bool RequestQueue::step(Request& call) {
   if (call.state == GC_HOST_TURN) return false;
   auto past = contained([&] { return try_step(call); });
   if (past) return *past;
-  if (call.is_idle() && matcher_.any_ending() && !gc_mutant(105))
+  if (call.is_idle() && matcher_.failures().any_ending() && !gc_mutant(105))
     end_quietly(call, std::move(past).status());
   else
     give_up(call, std::move(past).status());
@@ -176,7 +176,7 @@ Result<bool> RequestQueue::decide(Request& call) {
     give_to_host(call);
     return false;
   }
-  GC_TRY(matcher_.usable());
+  GC_TRY(matcher_.failures().usable());
   if (!call.own_number) get_ready(call);
   call.wait.runtime = runtime_of(call).get();
   GC_TRY_AS(const CallMatcher::Verdict verdict, matcher_.look(call.wait));

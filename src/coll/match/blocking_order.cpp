@@ -30,7 +30,7 @@ Status BlockingOrder::find_number(const CallId& place, const Component* among) {
     description_.calls->progress();
     sched_yield();  // some rank is about to tell its number
     if (looks % kLooksPerCheck) continue;
-    GC_TRY(matcher_.usable(wait.rank));
+    GC_TRY(matcher_.failures().usable(wait.rank));
     GC_TRY(matcher_.look_around(wait));
   }
 }

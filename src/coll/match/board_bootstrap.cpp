@@ -44,7 +44,7 @@ Result<const uint8_t*> BoardBootstrap::await(CallMatcher::Wait& wait) {
   for (int look = 1;; ++look) {
     if (const uint8_t* theirs = part_of(wait.rank)) return theirs;
     if (look % kLooksPerCheck == 0) {
-      GC_TRY(matcher_.usable(wait.rank));
+      GC_TRY(matcher_.failures().usable(wait.rank));
       GC_TRY(matcher_.look_around(wait));
     }
     if (idle_) idle_();
@@ -73,7 +73,7 @@ Status BoardBootstrap::look() {
     for (size_t i = 0; i < ranks_.size(); ++i) looks_[i].rank = ranks_[i];
   }
   for (CallMatcher::Wait& wait : looks_) {
-    GC_TRY(matcher_.usable(wait.rank));
+    GC_TRY(matcher_.failures().usable(wait.rank));
     GC_TRY(matcher_.still_comes(wait));
   }
   return {};

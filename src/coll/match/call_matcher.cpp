@@ -53,63 +53,6 @@ void CallMatcher::publish(const CallId& place, uint32_t kind, const gc_board_lin
     entries_.tell_line(place);  // else once it has its number
 }
 
-void CallMatcher::fail(const CallId& place, const gc_comm& comm, const Status& why) noexcept {
-  if (failed()) return;
-  gc_board_entry& own = entries_.own();
-  // Without memory for it the words alone have to do.
-  contained([&]() -> Status {
-    std::snprintf(own.cause, sizeof own.cause, "%s", told_of(why).c_str());
-    return {};
-  }).ignore();
-  for (uint32_t order = 0; order < GC_ORDERS; ++order) {
-    const uint64_t first = order == place.order ? place.number : comm.orders[order].sequence + 1;
-    __atomic_store_n(&own.orders[order].failed, first, __ATOMIC_RELEASE);  // partner: look_at of the peers
-  }
-  entries_.tell({{own.cause, sizeof own.cause},
-                 {&own.orders[0].failed, 8},
-                 {&own.orders[1].failed, 8},
-                 {&own.orders[2].failed, 8}});
-}
-
-void CallMatcher::fail_quietly(const CallId& place, const gc_comm& comm, const Status& why) noexcept {
-  if (failed()) return;
-  __atomic_store_n(&entries_.own().ending, uint64_t{GC_ENDING_QUIETLY},
-                   __ATOMIC_RELEASE);  // partner: ending of the peers
-  entries_.tell({{&entries_.own().ending, sizeof entries_.own().ending}});
-  fail(place, comm, why);
-}
-
-void CallMatcher::end_mpi() noexcept {
-  if (ending(description_.rank)) return;
-  __atomic_store_n(&entries_.own().ending, uint64_t{GC_ENDING_MPI}, __ATOMIC_RELEASE);
-  entries_.tell({{&entries_.own().ending, sizeof entries_.own().ending}});
-}
-
-uint64_t CallMatcher::ending(int rank) const noexcept {
-  if (rank == description_.rank) return __atomic_load_n(&entries_.own().ending, __ATOMIC_ACQUIRE);
-  const PeerProcess* const peer = entries_.knows_peers() ? entries_.peer(rank) : nullptr;
-  if (!peer) return 0;
-  const gc_board_entry* const entry = entries_.find(rank);
-  const uint64_t told = entry ? __atomic_load_n(&entry->ending, __ATOMIC_ACQUIRE) : 0;
-  return told || !peer->board().has_ended() ? told : uint64_t{GC_ENDING_MPI};
-}
-
-bool CallMatcher::any_ending() const noexcept {
-  for (int r = 0; r < description_.size; ++r)
-    if (ending(r)) return true;
-  return false;
-}
-
-bool CallMatcher::failed() const noexcept {
-  return __atomic_load_n(&entries_.own().orders[0].failed, __ATOMIC_RELAXED) != 0;
-}
-
-Status CallMatcher::usable() const {
-  if (!failed()) return {};
-  return Status::error(Code::remote, "%s cannot be used any more, as a collective on it has failed: %s",
-                       description_.name, entries_.own().cause);
-}
-
 CallMatcher::Look CallMatcher::look_at(int rank, const CallId& place) {
   const Look seen = see(rank, place);
   if (!entries_.remote(rank) || seen.seen != Seen::not_there || seen.failed || gc_mutant(181)) return seen;
@@ -132,53 +75,11 @@ CallMatcher::Look CallMatcher::see(int rank, const CallId& place) {
   return {left || gc_arrival_number(arrival) > number ? Seen::gone : Seen::not_there, 0, has_failed};
 }
 
-Status CallMatcher::failure_of(int rank) const {
-  const gc_board_entry* const entry = entries_.find(rank);
-  if (entry && entry->cause[0])
-    return Status::error(Code::remote, "%.*s", static_cast<int>(sizeof entry->cause), entry->cause).blaming();
-  return Status::error(Code::remote, "%s has failed in a collective on %s; its own message says why",
-                       entries_.rank_name(rank).c_str(), description_.name);
-}
-
-Status CallMatcher::told(int rank) const {
-  const gc_board_entry* const entry = entries_.find(rank);
-  const bool has_failed = entry && __atomic_load_n(&entry->orders[0].failed, __ATOMIC_ACQUIRE) != 0;
-  return has_failed ? failure_of(rank) : Status();
-}
-
-// The one that has not run for longest.
-Status CallMatcher::stopped(Clock::time_point since) const {
-  nanoseconds longest(0);
-  int who = -1;
-  for (int r = 0; r < description_.size; ++r) {
-    if (r == description_.rank) continue;
-    const PeerProcess* const peer = entries_.peer(r);
-    const auto silence = peer ? core::Heart::silence(peer->board().pulse(), since) : nanoseconds(0);
-    if (silence > longest) who = r;
-    longest = std::max(longest, silence);
-  }
-  if (who < 0) return {};
-  return core::stopped(entries_.rank_name(who), longest, description_.rank, static_cast<long long>(params().timeout),
-                       entries_.remote(who) != nullptr);
-}
-
-Status CallMatcher::in_mpi(int rank, const CallId& place) const {
-  if (rank == description_.rank) return {};
-  if (!entries_.board_of(rank).has_ended()) {
-    if (RemoteProcess* const process = entries_.remote(rank)) process->ask_end();
-    return {};
-  }
-  return Status::error(Code::remote,
-                       "%s has called MPI_Finalize, but rank %d waits for it in %s on %s: all ranks must call the same "
-                       "collectives, and complete them",
-                       entries_.rank_name(rank).c_str(), description_.rank, name_of(place), description_.name);
-}
-
 Status CallMatcher::still_comes(Wait& wait) const {
   if (wait.runtime && wait.runtime->fault().raised()) return wait.runtime->fault().status();
   if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
   if (!entries_.alive(wait.rank))
-    return died_or_failed(
+    return failures_.died_or_failed(
         wait.rank,
         Status::error(Code::remote, "%s died%s before it came to collective %llu of %s, %s",
                       entries_.rank_name(wait.rank).c_str(),
@@ -186,7 +87,7 @@ Status CallMatcher::still_comes(Wait& wait) const {
                       static_cast<unsigned long long>(wait.place.number), description_.name, name_of(wait.place))
             .blaming());
   // It may have come before it ended: only if the next look does not see it either.
-  if (Status in = in_mpi(wait.rank, wait.place); !in) {
+  if (Status in = failures_.in_mpi(wait.rank, wait.place); !in) {
     if (std::exchange(wait.ended, wait.rank) == wait.rank) return in;
     in.ignore();
   }
@@ -220,7 +121,7 @@ Status CallMatcher::look_around(Wait& wait) const {
   if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
   GC_TRY(check_form(wait.rank, wait.place));
   report(wait);
-  return in_time(wait.start, nanoseconds(0), [&] {
+  return failures_.in_time(wait.start, nanoseconds(0), [&] {
     return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in %s on %s: %s has not come",
                          description_.rank, static_cast<long long>(params().timeout), name_of(wait.place),
                          description_.name, entries_.rank_name(wait.rank).c_str());
@@ -233,7 +134,7 @@ Result<uint32_t> CallMatcher::kind_of(int rank, const Look& look, const CallId& 
     return Status::error(Code::invalid_usage, "collective %llu of %s: rank %d calls %s, but %s calls %s",
                          static_cast<unsigned long long>(place.number), description_.name, description_.rank,
                          name_of(place), entries_.rank_name(rank).c_str(), name_of(theirs));
-  if (look.failed) return failure_of(rank);
+  if (look.failed) return failures_.failure_of(rank);
   if (look.seen == Seen::gone && holds_everybody(place))
     return Status::error(Code::invalid_usage,
                          "%s has gone on from collective %llu of %s, where this rank %d calls %s: the ranks call "
@@ -318,7 +219,7 @@ Status CallMatcher::await_arrivals(const CallId& place) {
     if (wait.rank == description_.rank) continue;
     for (int looks = 1;; ++looks) {
       const Look seen = look_at(wait.rank, place);
-      if (seen.failed) return failure_of(wait.rank);
+      if (seen.failed) return failures_.failure_of(wait.rank);
       if (seen.seen != Seen::not_there) break;
       description_.calls->progress();
       if (looks % kLooksPerCheck == 0) GC_TRY(look_around(wait));
@@ -359,7 +260,7 @@ void CallMatcher::tell_batch_size(const CallId& place, size_t n) noexcept {
 
 // Rank 0 keeps the line until this rank has decided.
 Result<size_t> CallMatcher::batch_size(const CallId& place) {
-  if (look_at(0, place).failed) return failure_of(0);
+  if (look_at(0, place).failed) return failures_.failure_of(0);
   const uint8_t& word = entries_.of(0).orders[place.order].batch_size[place.number % GC_BOARD_LINES];
   return size_t{__atomic_load_n(&word, __ATOMIC_ACQUIRE)};
 }
@@ -388,28 +289,11 @@ Status CallMatcher::await_decisions(const CallId& place, core::Communicator* run
   for (; wait.rank < description_.size; go_to_next(wait)) {
     if (wait.rank == description_.rank) continue;
     for (int look = 1; !has_decided(wait.rank, place); ++look) {
-      if (look_at(wait.rank, place).failed) return failure_of(wait.rank);
+      if (look_at(wait.rank, place).failed) return failures_.failure_of(wait.rank);
       description_.calls->progress();
       entries_.look_for_news(wait.rank);
       if (look % kLooksPerCheck == 0) GC_TRY(look_around(wait));
     }
-  }
-  return {};
-}
-
-Status CallMatcher::usable(int rank) const {
-  const uint64_t failed = __atomic_load_n(&entries_.of(rank).orders[0].failed, __ATOMIC_ACQUIRE);
-  return failed && !entries_.has_left(rank) ? failure_of(rank) : Status();
-}
-
-Status CallMatcher::others(bool may_end) const {
-  for (int r = 0; r < description_.size; ++r) {
-    if (r == description_.rank) continue;
-    if (!may_end || ending(r) != GC_ENDING_QUIETLY) GC_TRY(usable(r));
-    if (!entries_.alive(r))
-      return died_or_failed(
-          r, Status::error(Code::remote, "%s died: %s cannot go on", entries_.rank_name(r).c_str(), description_.name)
-                 .blaming());
   }
   return {};
 }

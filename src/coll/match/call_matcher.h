@@ -9,18 +9,15 @@
 // Thread safety: one caller at a time in each order; look() with a Wait of its own from any thread.
 // Ownership: owns its entries; the communicator's name and description outlive it.
 #pragma once
-#include <unistd.h>
-
 #include <chrono>
-#include <string>
 #include <vector>
 
 #include "abi/abi.h"
-#include "base/params.h"
 #include "coll/match/board_entries.h"
 #include "coll/match/call_id.h"
 #include "coll/match/component.h"
 #include "coll/match/launch_numbers.h"
+#include "coll/match/rank_failures.h"
 #include "core/comm/communicator.h"
 
 namespace gpucoll::coll {
@@ -42,7 +39,7 @@ class CallMatcher {
   enum class Verdict { waiting, host, device, refused };
 
   explicit CallMatcher(const gc_comm_description& description)
-      : description_(description), entries_(description), numbers_(entries_) {}
+      : description_(description), entries_(description), numbers_(entries_), failures_(entries_) {}
   CallMatcher(const CallMatcher&) = delete;
   CallMatcher& operator=(const CallMatcher&) = delete;
 
@@ -50,6 +47,8 @@ class CallMatcher {
   BoardEntries& entries() noexcept { return entries_; }
   // Returns the numbers of the calls in the launch order.
   LaunchNumbers& numbers() noexcept { return numbers_; }
+  // Returns what the ranks tell each other of failures.
+  RankFailures& failures() noexcept { return failures_; }
   // Returns whether no rank can leave it before every rank has taken part. REQUIRES: some rank has bytes in it; then
   // all have.
   bool holds_everybody(const CallId& place) const noexcept;
@@ -87,50 +86,10 @@ class CallMatcher {
   Status refuse(const CallId& place);
   // Decides and waits until no rank is undecided(). All ranks call it or none.
   Status await_decisions(const CallId& place, core::Communicator* runtime, Component* among = nullptr);
-  // Ends this rank's part from this collective on, and from the next one of every other order: it can no longer agree
-  // with the others on what to do, so nobody must wait for it. `comm`: the communicator that the place is of. `why`
-  // tells the others who is at fault.
-  void fail(const CallId& place, const gc_comm& comm, const Status& why) noexcept;
-  // Fails as fail() does because MPI is being finalized. Nobody waits for such a call then, so no rank reports an
-  // error.
-  void fail_quietly(const CallId& place, const gc_comm& comm, const Status& why) noexcept;
-  bool failed() const noexcept;
-  // Tells that MPI is being finalized on this rank; any_ending() returns whether any rank has said so, of itself or of
-  // others.
-  void end_mpi() noexcept;
-  bool any_ending() const noexcept;
-  // Returns what the others say of a failure of this rank.
-  std::string told_of(const Status& why) const { return core::given_up(self(), why).what(); }
-  // Returns remote where it has failed, else ok.
-  Status usable() const;
-
   // Tell and return how many nonblocking calls from `place` on share a launch. Rank 0 tells it; 0: not yet. Errors:
   // rank 0 has failed.
   void tell_batch_size(const CallId& place, size_t n) noexcept;
   Result<size_t> batch_size(const CallId& place);
-
-  // Returns the failure of the first rank that has failed or died. may_end: quiet failures are none.
-  Status others(bool may_end = false) const;
-
-  // Returns ok while `start` is not longer ago than the parameter timeout and `more`. Errors: timed_out, for what
-  // `late()` says, unless some rank does not run.
-  template <class Late>
-  Status in_time(std::chrono::steady_clock::time_point start, std::chrono::nanoseconds more, const Late& late) const {
-    const auto waited = core::Heart::waited(start);
-    if (!params().timeout || waited <= std::chrono::seconds(params().timeout) + more) return {};
-    GC_TRY(stopped(start));
-    return late().blaming();
-  }
-  // Errors: remote, where that rank has ended MPI. Then everything that it did before can be seen.
-  Status in_mpi(int rank, const CallId& place) const;
-  // Errors: remote, where that rank has failed.
-  Status usable(int rank) const;
-  // Returns `died`, of a rank whose process has ended, unless that rank has told a failure before. REQUIRES: as
-  // usable().
-  Status died_or_failed(int rank, Status died) const {
-    GC_TRY(told(rank));
-    return died;
-  }
 
  private:
   enum class Seen { not_there, come, gone };
@@ -147,16 +106,8 @@ class CallMatcher {
   // Returns the kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const CallId& place) const;
   Status check_form(int rank, const CallId& place) const;
-  Status failure_of(int rank) const;
-  Status stopped(std::chrono::steady_clock::time_point since) const;
-  std::string self() const {
-    return "rank " + std::to_string(description_.rank) + " (process " + std::to_string(getpid()) + ")";
-  }
-  uint64_t ending(int rank) const noexcept;
   Status await_arrivals(const CallId& place);
   bool has_decided(int rank, const CallId& place) const noexcept;
-  // Checks as usable(rank) does, at any time.
-  Status told(int rank) const;
   // call_matcher_report.cpp
   void report(Wait& wait) const;
   uint64_t last_call(int rank, uint32_t order) const noexcept;
@@ -165,6 +116,7 @@ class CallMatcher {
   const gc_comm_description& description_;
   BoardEntries entries_;
   LaunchNumbers numbers_;
+  RankFailures failures_;
 };
 
 }  // namespace gpucoll::coll

@@ -6,7 +6,7 @@ bool LineWindow::is_free(uint64_t number) {
   uint64_t& needed = needed_[number % GC_BOARD_LINES];
   if (needed && needed <= decided_ && matcher_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}) < 0)
     needed = 0;
-  return needed == 0 || matcher_.failed();
+  return needed == 0 || matcher_.failures().failed();
 }
 
 bool LineWindow::all_free() {

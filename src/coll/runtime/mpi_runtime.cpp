@@ -124,9 +124,9 @@ Result<bool> MpiRuntime::looked_up(DeviceCall& call) {
 Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
   if (!runtime_) {
     if (Status made = make(call, idle); !made) {  // which all ranks see alike
-      GC_TRY(matcher_.others());
+      GC_TRY(matcher_.failures().others());
       // A persistent call may have been made and never be started: where ranks end MPI it cannot be.
-      const bool idle_call = meeting_ == GC_MEETING_PERSISTENT && matcher_.any_ending();
+      const bool idle_call = meeting_ == GC_MEETING_PERSISTENT && matcher_.failures().any_ending();
       // Through the host, Open MPI would wait for ever for a rank that does not come.
       if (made.blames() && !idle_call) return made;
       why_staging_ = Cause::no_devices_together;

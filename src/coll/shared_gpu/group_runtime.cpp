@@ -80,15 +80,15 @@ void GroupRuntime::tell_groups() const {
 // ---- waiting for one another ----
 
 Status GroupRuntime::what_is_wrong(int rank, const char* what, const CallId& place) const {
-  GC_TRY(matcher_.usable(rank));
+  GC_TRY(matcher_.failures().usable(rank));
   if (!matcher_.entries().alive(rank))
-    return matcher_.died_or_failed(
+    return matcher_.failures().died_or_failed(
         rank, Status::error(Code::remote, "%s died before it %s %s on %s", matcher_.entries().rank_name(rank).c_str(),
                             what, name_of(place), description_.name)
                   .blaming());
-  GC_TRY(matcher_.in_mpi(rank, place));
+  GC_TRY(matcher_.failures().in_mpi(rank, place));
   const auto more = leads() ? kPatienceOfLeaders : kPatience;
-  return matcher_.in_time(start_, more, [&] {
+  return matcher_.failures().in_time(start_, more, [&] {
     return Status::error(Code::timed_out, "rank %d has waited longer than %lld s (parameter timeout) until %s %s %s",
                          description_.rank, static_cast<long long>(params().timeout),
                          matcher_.entries().rank_name(rank).c_str(), what, name_of(place));
@@ -238,7 +238,7 @@ bool GroupRuntime::fail(const Status& why) noexcept {
   const auto failed = why.code() == Code::truncated ? proto::LeaderAnswer::truncated : proto::LeaderAnswer::failed;
   std::string told;
   contained([&]() -> Status {
-    told = matcher_.told_of(why);
+    told = matcher_.failures().told_of(why);
     return {};
   }).ignore();  // no memory to say it better
   if (!answered_) pages_->answer(calls_, failed, told.empty() ? why.what() : told.c_str());

@@ -268,7 +268,7 @@ constexpr CallId call(uint64_t number) { return {GC_ORDER_BLOCKING, number, GC_F
     line.hear();
     line.tell(matcher.numbers().give_number(call(2)));
     line.hear();
-    matcher.fail(call(3), {}, Status::error(Code::internal, "it is a test"));
+    matcher.failures().fail(call(3), {}, Status::error(Code::internal, "it is a test"));
     line.hear();
   }
   line.hear();
@@ -354,8 +354,8 @@ TEST(CallMatcher, ARankOfAnotherNodeIsSeenAsOneOfThisNode) {
   EXPECT_GT(MpiProcess::instance().board().take_number(), theirs);
 
   line.tell('x');
-  EXPECT_TRUE(eventually([&] { return !matcher.usable(1); }));
-  EXPECT_NE(std::string(matcher.usable(1).what()).find("it is a test"), std::string::npos);
+  EXPECT_TRUE(eventually([&] { return !matcher.failures().usable(1); }));
+  EXPECT_NE(std::string(matcher.failures().usable(1).what()).find("it is a test"), std::string::npos);
   line.tell('x');
   EXPECT_TRUE(eventually([&] { return matcher.entries().has_left(1); }));
   EXPECT_TRUE(matcher.entries().alive(1));

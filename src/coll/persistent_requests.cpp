@@ -38,7 +38,7 @@ Status PersistentRequests::look_around_for_place(Request& call) {
   GC_TRY(matcher_.failures().others());
   call.wait.runtime = runtime_.get();
   call.wait.rank = schedule_.keeps_back();
-  return matcher_.look_around(call.wait);
+  return matcher_.watch().look_around(call.wait);
 }
 
 void PersistentRequests::start(Request& call) {
@@ -235,7 +235,7 @@ Status PersistentRequests::look_around() {
     if (in_group_) continue;
     call->wait.runtime = runtime_.get();
     call->wait.rank = schedule_.missing(call->slot);
-    GC_TRY(matcher_.look_around(call->wait));
+    GC_TRY(matcher_.watch().look_around(call->wait));
   }
   return {};
 }

@@ -42,7 +42,7 @@ class PersistentRequests {
   // Gives a place to a call that all ranks make now and can run. Call it again until it says more than `waiting`.
   // `impossible`: the call goes through the host on all ranks.
   Result<RequestLauncher::Readiness> place(Request& call);
-  // Returns what keeps the call from ever having a place: see CallMatcher::look_around().
+  // Returns what keeps the call from ever having a place: see ArrivalWatch::look_around().
   Status look_around_for_place(Request& call);
   // Starts a call that has a place and is not started. From publish_starts() on go_on() drives it until its state is
   // GC_ENDED.

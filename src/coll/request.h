@@ -56,7 +56,7 @@ struct Request : gc_pending {
   Status wrong;            // what this rank calls, so that it refuses it
   bool abandoned = false;  // nobody asks for its end
   gc_board_line line = {};
-  CallMatcher::Wait wait = {};
+  CallWait wait = {};
   std::chrono::steady_clock::time_point next_look_around;
   uint64_t launches = 0;  // that are done when it is
   Code code = Code::ok;   // once GC_ENDED

@@ -189,7 +189,7 @@ void RequestQueue::refuse(uint32_t function) {
 
 // Ends: what is queued is told or fails within the timeout, and so does the wait for those who read.
 void RequestQueue::await_readers() {
-  for (CallMatcher::Wait wait = {{}, nullptr};; description_.calls->progress()) {
+  for (CallWait wait = {{}, nullptr};; description_.calls->progress()) {
     const log::Later lines;
     std::lock_guard lock(mutex_);
     go_on();
@@ -198,7 +198,7 @@ void RequestQueue::await_readers() {
     const uint64_t arrival = matcher_.entries().own_lines(GC_ORDER_NONBLOCKING)[reader.number % GC_BOARD_LINES].arrival;
     wait.place = {GC_ORDER_NONBLOCKING, reader.number, gc_arrival_function(arrival)};
     wait.rank = reader.rank;
-    if (wait.rank < 0 || !matcher_.look_around(wait)) return;
+    if (wait.rank < 0 || !matcher_.watch().look_around(wait)) return;
   }
 }
 
@@ -355,7 +355,7 @@ Status RequestQueue::await_line(Request& call) {
   const LineWindow::Reader reader = window_.reader_of(call.call.place.number);
   call.wait.place = {GC_ORDER_NONBLOCKING, reader.number, call.call.place.function};
   call.wait.rank = reader.rank;
-  return call.wait.rank < 0 ? Status() : matcher_.look_around(call.wait);
+  return call.wait.rank < 0 ? Status() : matcher_.watch().look_around(call.wait);
 }
 
 // Returns the flags of the call at `at` in the queue, which is about to be published.

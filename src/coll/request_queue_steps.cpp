@@ -181,7 +181,7 @@ Result<bool> RequestQueue::decide(Request& call) {
   call.wait.runtime = runtime_of(call).get();
   GC_TRY_AS(const CallMatcher::Verdict verdict, matcher_.look(call.wait));
   if (verdict == CallMatcher::Verdict::waiting) {
-    if (time_to_look_around(call)) GC_TRY(matcher_.look_around(call.wait));
+    if (time_to_look_around(call)) GC_TRY(matcher_.watch().look_around(call.wait));
     return false;
   }
   if (verdict == CallMatcher::Verdict::host) {
@@ -194,7 +194,7 @@ Result<bool> RequestQueue::decide(Request& call) {
   }
   if (verdict == CallMatcher::Verdict::refused) return end_refused(call, matcher_.refusal_of(call.wait.rank, place));
   if (!find_number(call)) {
-    if (time_to_look_around(call)) GC_TRY(matcher_.look_around(call.wait));
+    if (time_to_look_around(call)) GC_TRY(matcher_.watch().look_around(call.wait));
     return false;
   }
   weigh(call, true);
@@ -261,7 +261,7 @@ Result<bool> RequestQueue::join(Request& call) {
   if (is_held(call)) return false;
   GC_TRY_AS(const size_t n, find_batch_size());
   if (n == 0) {
-    if (time_to_look_around(call)) GC_TRY(matcher_.look_around(call.wait));
+    if (time_to_look_around(call)) GC_TRY(matcher_.watch().look_around(call.wait));
     return false;
   }
   if (n > n_published_) return Status::error(Code::internal, "rank 0 joins what this rank has not entered");
@@ -270,7 +270,7 @@ Result<bool> RequestQueue::join(Request& call) {
     if (late) {
       late->wait.runtime = call.wait.runtime;
       late->wait.start = call.wait.start;
-      if (time_to_look_around(call)) GC_TRY(matcher_.look_around(late->wait));
+      if (time_to_look_around(call)) GC_TRY(matcher_.watch().look_around(late->wait));
       return false;
     }
   }

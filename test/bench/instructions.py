@@ -23,7 +23,7 @@ RECORD = os.path.join(SOURCE, "instructions.txt")
 FACTOR, SLACK = 1.15, 20
 # Waiting for the kernel, with all that is done meanwhile; and for other ranks.
 WAIT = "gpucoll::core::Communicator::wait"
-WAITS = re.compile(r"gpucoll::coll::(CallMatcher|BoardEntries|LaunchNumbers|RankFailures)::|^call_progress$")
+WAITS = re.compile(r"gpucoll::coll::(CallMatcher|BoardEntries|LaunchNumbers|RankFailures|ArrivalWatch)::|^call_progress$")
 EMULATED = re.compile(r"gpucoll::gpu::emu::")
 OURS = re.compile(r"/(libgpucoll[^/]*|mca_coll_gpucoll)\.so")
 OURS_OR_BELOW = re.compile(r"/(libgpucoll[^/]*|mca_coll_gpucoll|libc|libm|libpthread|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so")

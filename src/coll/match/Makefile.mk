@@ -1,5 +1,7 @@
 # Room coll/match: matches the ranks' calls on the board.
 GC_COLL_SOURCES += \
+	src/coll/match/arrival_watch.cpp \
+	src/coll/match/arrival_watch.h \
 	src/coll/match/blocking_order.cpp \
 	src/coll/match/blocking_order.h \
 	src/coll/match/board_bootstrap.cpp \
@@ -12,7 +14,6 @@ GC_COLL_SOURCES += \
 	src/coll/match/call_id.h \
 	src/coll/match/call_matcher.cpp \
 	src/coll/match/call_matcher.h \
-	src/coll/match/call_matcher_report.cpp \
 	src/coll/match/component.cpp \
 	src/coll/match/component.h \
 	src/coll/match/launch_numbers.cpp \

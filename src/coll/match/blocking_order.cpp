@@ -22,7 +22,7 @@ void BlockingOrder::join_thread() {
 
 Status BlockingOrder::find_number(const CallId& place, const Component* among) {
   constexpr int kLooksPerCheck = 4096;
-  CallMatcher::Wait wait = {place, nullptr};
+  CallWait wait = {place, nullptr};
   for (int looks = 1;; ++looks) {
     const uint64_t number = matcher_.numbers().number_of(place, &wait.rank, among);
     number_.store(number);
@@ -31,7 +31,7 @@ Status BlockingOrder::find_number(const CallId& place, const Component* among) {
     sched_yield();  // some rank is about to tell its number
     if (looks % kLooksPerCheck) continue;
     GC_TRY(matcher_.failures().usable(wait.rank));
-    GC_TRY(matcher_.look_around(wait));
+    GC_TRY(matcher_.watch().look_around(wait));
   }
 }
 

@@ -33,7 +33,7 @@ class BlockingOrder final : public ProgressClient {
     number_.store(0);
     present_.store(name_of(place));
   }
-  // Learns the call's number. Errors: as CallMatcher::look_around().
+  // Learns the call's number. Errors: as ArrivalWatch::look_around().
   Status set_number(const CallId& place, const Component* among) {
     // Without other communicators until now, all numbers that this process gives later are greater (catches_up()).
     return ProgressThread::instance().several_communicators() ? find_number(place, among) : Status();
@@ -71,7 +71,7 @@ class BlockingOrder final : public ProgressClient {
   std::atomic<uint64_t> number_{0};   // of the call; 0: it waits for nobody
   // State of the ProgressThread: what it has seen of a call.
   uint64_t seen_ = 0;
-  CallMatcher::Wait wait_ = {};
+  CallWait wait_ = {};
   Component among_;
   uint64_t due_ = 0;  // its number
 };

@@ -38,14 +38,14 @@ const uint8_t* BoardBootstrap::part_of(int rank) const noexcept {
   return __atomic_load_n(&place.met, __ATOMIC_ACQUIRE) >= exchanges_ ? place.parts[exchanges_ % 2] : nullptr;
 }
 
-Result<const uint8_t*> BoardBootstrap::await(CallMatcher::Wait& wait) {
+Result<const uint8_t*> BoardBootstrap::await(CallWait& wait) {
   constexpr int kLooksPerCheck = 64;
   constexpr timespec kNap = {0, 20'000};
   for (int look = 1;; ++look) {
     if (const uint8_t* theirs = part_of(wait.rank)) return theirs;
     if (look % kLooksPerCheck == 0) {
       GC_TRY(matcher_.failures().usable(wait.rank));
-      GC_TRY(matcher_.look_around(wait));
+      GC_TRY(matcher_.watch().look_around(wait));
     }
     if (idle_) idle_();
     nanosleep(&kNap, nullptr);
@@ -57,7 +57,7 @@ Status BoardBootstrap::allgather(const void* mine, void* all, size_t bytes) {
     return Status::error(Code::internal, "%zu bytes are more than the arrival board has room for", bytes);
   ++exchanges_;
   post(mine, bytes);
-  CallMatcher::Wait wait = {place_, nullptr};
+  CallWait wait = {place_, nullptr};
   for (size_t i = 0; i < ranks_.size(); ++i) {
     wait.rank = ranks_[i];
     GC_TRY_AS(const uint8_t* theirs, await(wait));
@@ -72,9 +72,9 @@ Status BoardBootstrap::look() {
     looks_.assign(ranks_.size(), {place_, nullptr});
     for (size_t i = 0; i < ranks_.size(); ++i) looks_[i].rank = ranks_[i];
   }
-  for (CallMatcher::Wait& wait : looks_) {
+  for (CallWait& wait : looks_) {
     GC_TRY(matcher_.failures().usable(wait.rank));
-    GC_TRY(matcher_.still_comes(wait));
+    GC_TRY(matcher_.watch().still_comes(wait));
   }
   return {};
 }

@@ -26,7 +26,7 @@ class BoardBootstrap final : public net::Bootstrap {
   void post(const void* mine, size_t bytes) noexcept;
   // Returns what `rank` has put there for the present exchange; null until it has.
   const uint8_t* part_of(int rank) const noexcept;
-  Result<const uint8_t*> await(CallMatcher::Wait& wait);
+  Result<const uint8_t*> await(CallWait& wait);
   CallMatcher& matcher_;
   BoardEntries& entries_;
   uint32_t meeting_;
@@ -34,8 +34,8 @@ class BoardBootstrap final : public net::Bootstrap {
   void (*idle_)();
   std::vector<int> ranks_;
   int rank_;
-  uint64_t exchanges_ = 0;                // so far (proto/format/board.h)
-  std::vector<CallMatcher::Wait> looks_;  // look()'s, one for each of `ranks`
+  uint64_t exchanges_ = 0;       // so far (proto/format/board.h)
+  std::vector<CallWait> looks_;  // look()'s, one for each of `ranks`
 };
 
 }  // namespace gpucoll::coll

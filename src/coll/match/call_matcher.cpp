@@ -3,22 +3,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
-#include <utility>
 
 #include "base/mutant.h"
-#include "base/observe/causes.h"
 #include "base/observe/counters.h"
 #include "base/observe/trace.h"
-#include "base/params.h"
 #include "coll/match/board_line.h"
 
 namespace gpucoll::coll {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::nanoseconds;
 
 constexpr int kLooksPerCheck = 4096;
 
@@ -75,59 +70,6 @@ CallMatcher::Look CallMatcher::see(int rank, const CallId& place) {
   return {left || gc_arrival_number(arrival) > number ? Seen::gone : Seen::not_there, 0, has_failed};
 }
 
-Status CallMatcher::still_comes(Wait& wait) const {
-  if (wait.runtime && wait.runtime->fault().raised()) return wait.runtime->fault().status();
-  if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
-  if (!entries_.alive(wait.rank))
-    return failures_.died_or_failed(
-        wait.rank,
-        Status::error(Code::remote, "%s died%s before it came to collective %llu of %s, %s",
-                      entries_.rank_name(wait.rank).c_str(),
-                      entries_.remote(wait.rank) ? ", or its host cannot be reached any more," : "",
-                      static_cast<unsigned long long>(wait.place.number), description_.name, name_of(wait.place))
-            .blaming());
-  // It may have come before it ended: only if the next look does not see it either.
-  if (Status in = failures_.in_mpi(wait.rank, wait.place); !in) {
-    if (std::exchange(wait.ended, wait.rank) == wait.rank) return in;
-    in.ignore();
-  }
-  return {};
-}
-
-// All ranks begin a communicator's calls in one order, so none can have begun a nonblocking one behind those of this
-// rank before it comes to the blocking one. Only one with device memory tells so: Open MPI begins calls by itself, on
-// host memory, while it makes progress (MPI_Comm_idup). A rank on another node may have come, and not have told.
-Status CallMatcher::check_form(int rank, const CallId& place) const {
-  if (place.begun_before == CallId::kNoCount || entries_.remote(rank) || gc_mutant(597)) return {};
-  const gc_board_entry* const entry = entries_.find(rank);
-  if (!entry) return {};
-  const uint64_t next = place.begun_before + 1;
-  // In this order: what it did before the first is seen by the second.
-  const uint64_t begun =
-      __atomic_load_n(&entry->orders[GC_ORDER_NONBLOCKING].lines[next % GC_BOARD_LINES].arrival, __ATOMIC_ACQUIRE);
-  const uint64_t come =
-      __atomic_load_n(&entry->orders[place.order].lines[place.number % GC_BOARD_LINES].arrival, __ATOMIC_ACQUIRE);
-  if (gc_arrival_number(begun) != next || gc_arrival_kind(begun) != GC_KIND_DEVICE) return {};
-  if (gc_arrival_number(come) >= place.number || __atomic_load_n(&entry->left, __ATOMIC_ACQUIRE)) return {};
-  return Status::error(
-      Code::invalid_usage,
-      "on %s rank %d calls %s, but %s calls %s: a blocking collective does not match a nonblocking one",
-      description_.name, description_.rank, name_of(place), entries_.rank_name(rank).c_str(),
-      name_of({GC_ORDER_NONBLOCKING, next, gc_arrival_function(begun)}));
-}
-
-Status CallMatcher::look_around(Wait& wait) const {
-  GC_TRY(still_comes(wait));
-  if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
-  GC_TRY(check_form(wait.rank, wait.place));
-  report(wait);
-  return failures_.in_time(wait.start, nanoseconds(0), [&] {
-    return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in %s on %s: %s has not come",
-                         description_.rank, static_cast<long long>(params().timeout), name_of(wait.place),
-                         description_.name, entries_.rank_name(wait.rank).c_str());
-  });
-}
-
 Result<uint32_t> CallMatcher::kind_of(int rank, const Look& look, const CallId& place) const {
   const CallId theirs = {place.order, place.number, gc_arrival_function(look.arrival)};
   if (look.seen == Seen::come && theirs.function != place.function)
@@ -144,8 +86,8 @@ Result<uint32_t> CallMatcher::kind_of(int rank, const Look& look, const CallId& 
   return look.seen == Seen::come ? gc_arrival_kind(look.arrival) : uint32_t{GC_KIND_HOST};
 }
 
-Result<CallMatcher::Verdict> CallMatcher::look(Wait& wait) {
-  for (; wait.rank < description_.size; go_to_next(wait)) {
+Result<CallMatcher::Verdict> CallMatcher::look(CallWait& wait) {
+  for (; wait.rank < description_.size; wait.go_to_next(description_.size)) {
     if (wait.rank == description_.rank) continue;
     const Look seen = look_at(wait.rank, wait.place);
     if (seen.seen == Seen::not_there && !seen.failed) return Verdict::waiting;
@@ -159,27 +101,11 @@ Result<CallMatcher::Verdict> CallMatcher::look(Wait& wait) {
   return wait.any_device ? Verdict::device : Verdict::host;
 }
 
-// ---- among neighbours ----
-
-CallMatcher::Wait CallMatcher::wait_among(const CallId& place, core::Communicator* runtime, Clock::time_point since,
-                                          Component* among) const {
-  Wait wait = {.place = place, .runtime = runtime, .start = since, .among = among};
-  if (among) wait.rank = among->ranks.front();
-  return wait;
-}
-
-void CallMatcher::go_to_next(Wait& wait) const {
-  if (!wait.among)
-    ++wait.rank;
-  else
-    wait.rank = ++wait.at < wait.among->ranks.size() ? wait.among->ranks[wait.at] : description_.size;
-}
-
 // ---- deciding ----
 
 Result<bool> CallMatcher::all_on_device(const CallId& place, core::Communicator* runtime, bool has_device_memory,
                                         int* refused_by, Component* among) {
-  Wait wait = wait_among(place, runtime, {}, among);
+  CallWait wait = CallWait::among_ranks(place, runtime, {}, among);
   wait.any_device = has_device_memory;
   *refused_by = -1;
   trace::Waiting waiting(name(), place.number);
@@ -194,7 +120,7 @@ Result<bool> CallMatcher::all_on_device(const CallId& place, core::Communicator*
     waiting.on_rank(wait.rank);
     description_.calls->progress();
     entries_.look_for_news(wait.rank);
-    if (looks % kLooksPerCheck == 0) GC_TRY(look_around(wait));
+    if (looks % kLooksPerCheck == 0) GC_TRY(watch_.look_around(wait));
   }
 }
 
@@ -214,7 +140,7 @@ Status CallMatcher::refuse(const CallId& place) {
 }
 
 Status CallMatcher::await_arrivals(const CallId& place) {
-  Wait wait = {place, nullptr};
+  CallWait wait = {place, nullptr};
   for (; wait.rank < description_.size; ++wait.rank) {
     if (wait.rank == description_.rank) continue;
     for (int looks = 1;; ++looks) {
@@ -222,7 +148,7 @@ Status CallMatcher::await_arrivals(const CallId& place) {
       if (seen.failed) return failures_.failure_of(wait.rank);
       if (seen.seen != Seen::not_there) break;
       description_.calls->progress();
-      if (looks % kLooksPerCheck == 0) GC_TRY(look_around(wait));
+      if (looks % kLooksPerCheck == 0) GC_TRY(watch_.look_around(wait));
     }
   }
   return {};
@@ -285,14 +211,14 @@ int CallMatcher::undecided(const CallId& place) {
 
 Status CallMatcher::await_decisions(const CallId& place, core::Communicator* runtime, Component* among) {
   decide(place);
-  Wait wait = wait_among(place, runtime, Clock::now(), among);
-  for (; wait.rank < description_.size; go_to_next(wait)) {
+  CallWait wait = CallWait::among_ranks(place, runtime, Clock::now(), among);
+  for (; wait.rank < description_.size; wait.go_to_next(description_.size)) {
     if (wait.rank == description_.rank) continue;
     for (int look = 1; !has_decided(wait.rank, place); ++look) {
       if (look_at(wait.rank, place).failed) return failures_.failure_of(wait.rank);
       description_.calls->progress();
       entries_.look_for_news(wait.rank);
-      if (look % kLooksPerCheck == 0) GC_TRY(look_around(wait));
+      if (look % kLooksPerCheck == 0) GC_TRY(watch_.look_around(wait));
     }
   }
   return {};

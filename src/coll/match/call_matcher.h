@@ -6,13 +6,14 @@
 // await_decisions() before this rank goes on, unless it has run a collective that holds_everybody(). A nonblocking one
 // tells by decide() that this rank has read, and keeps its line while others are undecided().
 //
-// Thread safety: one caller at a time in each order; look() with a Wait of its own from any thread.
+// Thread safety: one caller at a time in each order; look() with a CallWait of its own from any thread.
 // Ownership: owns its entries; the communicator's name and description outlive it.
 #pragma once
 #include <chrono>
 #include <vector>
 
 #include "abi/abi.h"
+#include "coll/match/arrival_watch.h"
 #include "coll/match/board_entries.h"
 #include "coll/match/call_id.h"
 #include "coll/match/component.h"
@@ -24,22 +25,14 @@ namespace gpucoll::coll {
 
 class CallMatcher {
  public:
-  // One wait for the other ranks, rank after rank.
-  struct Wait {
-    CallId place;
-    core::Communicator* runtime;  // may be null; its fault ends the wait
-    bool any_device = true;       // this rank, or one that has come, has device memory
-    int rank = 0;                 // the rank that is waited for
-    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-    Component* among = nullptr;  // null: all ranks take part
-    size_t at = 0;               // place in the ranks of `among`
-    int ended = -1;              // a rank that has ended MPI, perhaps after everything that was waited for
-    bool told = false;           // a warning has said that it takes long
-  };
   enum class Verdict { waiting, host, device, refused };
 
   explicit CallMatcher(const gc_comm_description& description)
-      : description_(description), entries_(description), numbers_(entries_), failures_(entries_) {}
+      : description_(description),
+        entries_(description),
+        numbers_(entries_),
+        failures_(entries_),
+        watch_(entries_, failures_) {}
   CallMatcher(const CallMatcher&) = delete;
   CallMatcher& operator=(const CallMatcher&) = delete;
 
@@ -49,6 +42,8 @@ class CallMatcher {
   LaunchNumbers& numbers() noexcept { return numbers_; }
   // Returns what the ranks tell each other of failures.
   RankFailures& failures() noexcept { return failures_; }
+  // Returns what looks after ranks that have not come.
+  const ArrivalWatch& watch() const noexcept { return watch_; }
   // Returns whether no rank can leave it before every rank has taken part. REQUIRES: some rank has bytes in it; then
   // all have.
   bool holds_everybody(const CallId& place) const noexcept;
@@ -58,13 +53,7 @@ class CallMatcher {
   void publish(const CallId& place, uint32_t kind, const gc_board_line& line);
   // Returns how a call goes, without waiting: `host` as soon as one rank does not wait, or where none has device
   // memory; `refused` as soon as wait.rank refuses it. Errors: a rank calls another function or has failed.
-  Result<Verdict> look(Wait& wait);
-  // Returns what keeps wait.rank from ever coming, or this one from waiting: that rank is dead, or had ended MPI
-  // already when the same Wait was asked before, or `runtime` has failed.
-  Status still_comes(Wait& wait) const;
-  // Returns what still_comes() does, or that wait.rank has begun a nonblocking call instead of this blocking one, or
-  // does not come in time. Warns once where it takes long.
-  Status look_around(Wait& wait) const;
+  Result<Verdict> look(CallWait& wait);
   // Reads the lines of all ranks, or of those `among`; the rest of *lines stays. Returns whether they
   // are_alike() (board_line.h) with those that were in *lines. REQUIRES: `device` was the verdict, and decide() has not
   // been called.
@@ -98,25 +87,18 @@ class CallMatcher {
     uint64_t arrival;  // where it has come
     bool failed;       // in this collective or before
   };
-  Wait wait_among(const CallId& place, core::Communicator* runtime, std::chrono::steady_clock::time_point since,
-                  Component* among) const;
-  void go_to_next(Wait& wait) const;
   Look look_at(int rank, const CallId& place);
   Look see(int rank, const CallId& place);
   // Returns the kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const CallId& place) const;
-  Status check_form(int rank, const CallId& place) const;
   Status await_arrivals(const CallId& place);
   bool has_decided(int rank, const CallId& place) const noexcept;
-  // call_matcher_report.cpp
-  void report(Wait& wait) const;
-  uint64_t last_call(int rank, uint32_t order) const noexcept;
-  std::string report_of(int rank, const Wait& wait) const;
 
   const gc_comm_description& description_;
   BoardEntries entries_;
   LaunchNumbers numbers_;
   RankFailures failures_;
+  ArrivalWatch watch_;
 };
 
 }  // namespace gpucoll::coll

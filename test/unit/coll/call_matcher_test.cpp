@@ -142,7 +142,7 @@ TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
   ASSERT_NO_FATAL_FAILURE(be_rank_0(line, be_rank_1, &child));
   Rank rank(0);
   CallMatcher& matcher = rank.matcher();
-  CallMatcher::Wait wait = {kCall, nullptr};
+  CallWait wait = {kCall, nullptr};
   int missing = -1;
   matcher.publish(kCall, GC_KIND_DEVICE, ready_line());
   const uint64_t mine = matcher.numbers().give_number(kCall);
@@ -222,7 +222,7 @@ TEST(BoardBootstrap, SaysThatARankWillNotCome) {
   ASSERT_NO_FATAL_FAILURE(be_rank_0(line, be_rank_1_that_finalizes, &child));
   Rank rank(0);
   line.hear();
-  CallMatcher::Wait wait = {kCall, nullptr};
+  CallWait wait = {kCall, nullptr};
   ASSERT_EQ(*rank.matcher().look(wait), CallMatcher::Verdict::device);
   BoardBootstrap bootstrap(rank.description(), rank.matcher(), GC_MEETING_FIRST, kCall, nullptr);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(bootstrap.look().ok());
@@ -315,7 +315,7 @@ TEST(CallMatcher, ARankOfAnotherNodeIsSeenAsOneOfThisNode) {
   Rank rank(0);
   CallMatcher& matcher = rank.matcher();
   const auto verdict_of = [&](uint64_t number) {
-    CallMatcher::Wait wait = {call(number), nullptr};
+    CallWait wait = {call(number), nullptr};
     auto verdict = matcher.look(wait);
     return verdict ? *verdict : CallMatcher::Verdict::refused;
   };

@@ -1,5 +1,6 @@
 // Ranks as processes: results, and a rank that dies in the middle.
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -212,6 +213,62 @@ TEST(Processes, ACollectiveThatARankHasNotMadeFails) {
     return left_too_early(comm, {"rank 1 ", "before collective call 2 ", "an allreduce of 8 int32"});
   });
   for (int status : statuses) EXPECT_EQ(status, 0);
+}
+
+namespace {
+
+// Makes the call of a number. less: the call differs from that of the others by its count, or by its root where it has
+// no count.
+gpucollResult_t call_of(int number, bool less, char* in, char* out, gpucollComm_t comm) {
+  constexpr gpucollDataType_t kType = gpucollInt32;
+  const size_t count = less ? 3 : 301;
+  switch (number) {
+    case 0: return gpucollAllReduce(in, out, count, kType, gpucollSum, comm, nullptr);
+    case 1: return gpucollReduce(in, out, count, kType, gpucollSum, 0, comm, nullptr);
+    case 2: return gpucollBroadcast(in, out, count, kType, 0, comm, nullptr);
+    case 3: return gpucollAllGather(in, out, count, kType, comm, nullptr);
+    case 4: return gpucollReduceScatter(in, out, count, kType, gpucollSum, comm, nullptr);
+    case 5: return gpucollAllReduce(in, out, 301, less ? gpucollFloat32 : kType, gpucollSum, comm, nullptr);
+    case 6: return gpucollAllReduce(in, out, 301, kType, less ? gpucollMax : gpucollSum, comm, nullptr);
+    case 7: return gpucollBroadcast(in, out, 301, kType, less ? 1 : 0, comm, nullptr);
+    case 8: return gpucollReduce(in, out, 301, kType, gpucollSum, less ? 1 : 0, comm, nullptr);
+    default: return gpucollAllGather(in, out, count * 1000, kType, comm, nullptr);  // round the ring
+  }
+}
+constexpr int kCalls = 10;
+
+}  // namespace
+
+// A rank that calls with less than the others ends its call, with wrong data, and may be gone before they tell. Each
+// rank goes on once the other one has made its call.
+TEST(Processes, ACallThatDiffersFailsOnAllRanksThatDestroyAtOnce) {
+  for (int number = 0; number < kCalls; ++number) {
+    for (const int differs : {0, 1}) {
+      int line[2];
+      ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, line), 0);
+      const auto statuses =
+          on_processes(2,
+                       [&](gpucollComm_t comm, int rank) {
+                         DeviceBuffer in(4 << 20), out(4 << 20);
+                         CHILD_OK(call_of(number, false, in.at(), out.at(), comm));
+                         CHILD_OK(gpucollStreamSynchronize(nullptr));
+                         call_of(number, rank == differs, in.at(), out.at(), comm);  // may have been told already
+                         char called = 1;
+                         if (write(line[rank], &called, 1) != 1 || read(line[rank], &called, 1) != 1) return 3;
+                         CHILD_OK(gpucollStreamSynchronize(nullptr));
+                         const gpucollResult_t ended = gpucollCommFinalize(comm);
+                         const std::string text = gpucollGetLastError(comm);
+                         const bool says = text.find("same collective calls") != std::string::npos;
+                         if (ended == gpucollSuccess || !says)
+                           std::fprintf(stderr, "rank %d: %d %s\n", rank, ended, text.c_str());
+                         const gpucollResult_t destroyed = gpucollCommDestroy(comm);
+                         return ended == gpucollSuccess || destroyed == gpucollSuccess ? 4 : says ? 0 : 5;
+                       },
+                       {line[0], line[1]});
+      for (size_t r = 0; r < 2; ++r)
+        EXPECT_EQ(statuses[r], 0) << "call " << number << ", rank " << r << " of " << differs;
+    }
+  }
 }
 
 // The error is that of the ranks that go on, also where they live on with it beside the one that has closed.

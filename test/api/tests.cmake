@@ -166,6 +166,9 @@ gc_mutant(496 MUST_PRINT "FAILED.*Processes.WhatARank" LABELS api
 gc_mutant(494 MUST_PRINT "FAILED.*Processes.ACollectiveThat" LABELS api
   ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=2 GPUCOLL_TIMEOUT=5
   COMMAND test/api/processes_test --gtest_filter=Processes.ACollectiveThat*)
+# A rank that settles does not wait for the calls of others.
+gc_mutant(615 MUST_PRINT "FAILED.*Processes.ACallThatDiffers" LABELS api
+  ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=2 COMMAND test/api/processes_test --gtest_filter=Processes.ACallThatDiffers*)
 # A rank that has closed logs the errors of the others.
 gc_mutant(614 MUST_PRINT "FAILED.*Processes.ARankThatHasClosed" LABELS api
   ENV GPUCOLL_DEVICE=emu COMMAND test/api/processes_test --gtest_filter=Processes.ARankThatHasClosed*)

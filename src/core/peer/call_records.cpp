@@ -67,6 +67,13 @@ Status CallRecords::compare() {
   return {};
 }
 
+bool CallRecords::have_come() const noexcept {
+  const uint64_t mine = last_call(peers_.calls_page(peers_.rank()));
+  for (int r = 0; r < peers_.size(); ++r)
+    if (peers_.remote(r) && last_call(peers_.calls_page(r)) < mine && !peers_.gone(r)) return false;
+  return true;
+}
+
 // A rank that is closing calls nothing more, so this rank's call would wait for ever. A fault tells more by itself.
 // No page has the calls of graphs.
 Status CallRecords::look_for_end(int peer) const {

@@ -41,6 +41,9 @@ class CallRecords {
   // Returns ok while no two ranks are known to have called differently. Errors: invalid_usage, which says who called
   // what; remote, where a rank has closed the communicator in order before a call that this rank has made.
   Status compare();
+  // Returns whether all ranks of other nodes have told of as many calls as this rank has made, or make none any more:
+  // their calls come here some time after they are made, and compare() compares what is here.
+  bool have_come() const noexcept;
 
  private:
   Status compare_with(int peer);

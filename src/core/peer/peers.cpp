@@ -428,7 +428,7 @@ std::string Peers::missing_in_graphs(uint64_t launches) const {
 }
 
 std::string Peers::name(int rank) const {
-  const std::string host = remote(rank) ? " on host " + remote_->host(rank) : "";
+  const std::string host = remote_ && remote_->knows_hosts() ? " on host " + remote_->host(rank) : "";
   return "rank " + std::to_string(number(rank)) + " (process " + std::to_string(info(rank).pid) + host + ")";
 }
 

@@ -143,7 +143,7 @@ class Peers {
   Status tell_of_letter(int rank, proto::MailboxLane lane, uint64_t number) const {
     return remote(rank) ? remote_->send_letter(rank, lane, number) : Status();
   }
-  // "rank 1 (process 4711)", with " on host node7" where it is remote
+  // "rank 1 (process 4711)", with " on host node7" where ranks are on several nodes
   std::string name(int rank) const;
   // Returns timeout_of() the communicator.
   int64_t timeout() const { return timeout_; }

@@ -46,7 +46,9 @@ class RemotePages {
 
   // Returns whether the connection to a remote rank has not ended.
   bool alive(int rank) const noexcept;
-  // Returns the name of a rank's host.
+  // Returns whether the ranks have exchanged their addresses.
+  bool knows_hosts() const noexcept { return !addresses_.empty(); }
+  // Returns the name of a rank's host. REQUIRES: knows_hosts().
   std::string host(int rank) const;
   // Tells all remote ranks what is new on this rank's page, and that it lives.
   void publish() noexcept;

@@ -1,5 +1,6 @@
 #include "net/bootstrap/gathering.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <utility>
 
 #include "base/mutant.h"
+#include "net/bootstrap/interfaces.h"
+#include "net/bootstrap/rendezvous.h"
 
 namespace gpucoll::net {
 
@@ -18,6 +21,19 @@ using proto::WordKind;
 
 namespace {
 constexpr int64_t kForFailures = 10;  // seconds
+
+std::string host_of(const proto::BootstrapAddress& of) {
+  return std::string(of.host, strnlen(of.host, sizeof of.host));
+}
+
+// Returns where a rank is that has just come, as far as this process knows. Its host's name comes later.
+std::string place_of(int fd, const BootstrapHello& hello) {
+  if (hello.host != 0 && hello.host == loopback_id()) return "on host " + host_of(own_address({}));
+  SocketAddress peer;
+  peer.bytes = sizeof peer.storage;
+  if (getpeername(fd, peer.get(), &peer.bytes) != 0) return "of another host";
+  return "at " + ip_text(address_of(*peer.get()));
+}
 }  // namespace
 
 BootstrapWord failed_word(const Status& why) {
@@ -31,6 +47,15 @@ BootstrapWord failed_word(const Status& why) {
 Status failure_of(const BootstrapWord& word) {
   const size_t length = strnlen(word.text, sizeof word.text);
   return Status(static_cast<Code>(word.code), std::string(word.text, length));
+}
+
+std::string process_at(const proto::BootstrapAddress& of) {
+  return "process " + std::to_string(of.pid) + " on host " + host_of(of);
+}
+
+std::string Gathering::name(size_t rank) const {
+  const Seat& seat = seats_[rank];
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(seat.pid) + " " + seat.place + ")";
 }
 
 Status Gathering::failure() const { return failure_of(failure_); }
@@ -61,9 +86,9 @@ void Gathering::admit(Door::Guest guest, std::chrono::seconds after_failure) {
   begin(hello.size);
   if (guest.last)
     fail(Status::error(Code::system,
-                       "process %d, which made the unique id, has no descriptor left for the connections "
+                       "%s, which made the unique id, has no descriptor left for the connections "
                        "of all ranks; raise `ulimit -n`, the number of files that a process may have open",
-                       getpid()),
+                       process_at(own_address({})).c_str()),
          after_failure);
   Line line(std::move(guest.fd));
   Status status = state_ == State::failed ? Status() : contradiction(hello);
@@ -74,6 +99,7 @@ void Gathering::admit(Door::Guest guest, std::chrono::seconds after_failure) {
     return end_if_all_are_told();
   }
   Seat& seat = seats_[static_cast<size_t>(hello.rank)];
+  seat.place = place_of(line.fd(), hello);
   seat.line = std::move(line);
   seat.pid = hello.pid;
   seat.host = hello.host;
@@ -146,9 +172,8 @@ void Gathering::miss(int rank, std::chrono::seconds after_failure) {
   Seat& seat = seats_[static_cast<size_t>(rank)];
   seat.line.hang_up();
   seat.told = true;
-  fail(Status::error(Code::remote,
-                     "rank %d (process %d) left before all ranks of the communicator had met; it has failed", rank,
-                     seat.pid),
+  fail(Status::error(Code::remote, "%s left before all ranks of the communicator had met; it has failed",
+                     name(static_cast<size_t>(rank)).c_str()),
        after_failure);
 }
 
@@ -156,7 +181,10 @@ void Gathering::take(int rank, const BootstrapWord& word, std::chrono::seconds a
   Seat& seat = seats_[static_cast<size_t>(rank)];
   switch (word.kind) {
     case WordKind::kReady:
-      if (!std::exchange(seat.ready, true)) seat.listener = word.listener;
+      if (!std::exchange(seat.ready, true)) {
+        seat.listener = word.listener;
+        seat.place = "on host " + host_of(word.listener);
+      }
       if (state_ == State::readying) wait_no_longer_than(seat.timeout_s);
       return go_on();
     case WordKind::kDone:
@@ -211,7 +239,7 @@ Status Gathering::too_late() const {
   for (size_t r = 0; r < seats_.size(); ++r) {
     if (seats_[r].*fact || ++missing > kMostNamed) continue;
     names += (missing > 1 ? ", " : "") + std::to_string(r);
-    if (seats_[r].come) names += " (process " + std::to_string(seats_[r].pid) + ")";
+    if (seats_[r].come) names += " (process " + std::to_string(seats_[r].pid) + " " + seats_[r].place + ")";
   }
   if (missing > kMostNamed) names += " and " + std::to_string(missing - kMostNamed) + " more";
   return Status::error(Code::timed_out, "%s %s of %zu did not come within %d s (parameter timeout)",

@@ -40,11 +40,14 @@ class Gathering {
   struct Seat {
     Line line;
     int pid = 0;
+    std::string place;  // "on host node7", or "at 10.1.2.3" while its host's name is not known
     int32_t timeout_s = 0;
     uint64_t host = 0;
     proto::BootstrapAddress listener = {};
     bool come = false, ready = false, told = false;
   };
+  // Returns "rank 1 (process 4711 on host node7)". REQUIRES: the rank has come.
+  std::string name(size_t rank) const;
   Status contradiction(const proto::BootstrapHello& hello) const;
   void begin(int size);
   void wait_no_longer_than(int32_t timeout_s);
@@ -69,6 +72,9 @@ class Gathering {
   std::vector<Seat> seats_;
   proto::BootstrapWord failure_ = {};
 };
+
+// Returns "process 4711 on host node7".
+std::string process_at(const proto::BootstrapAddress& of);
 
 // The word that tells of a failure, and what it tells.
 proto::BootstrapWord failed_word(const Status& why);

@@ -177,11 +177,12 @@ void Rendezvous::serve(Entrance& entrance, const PollSet& set) {
 void Rendezvous::welcome(Door::Guest guest) {
   const auto found = gatherings_.find(guest.hello.nonce);
   if (found != gatherings_.end()) return found->second.admit(std::move(guest), limits_.after_failure);
-  const proto::BootstrapWord word = failed_word(Status::error(
-      Code::remote,
-      "process %d, which made the unique id, knows it no longer: it was used before, or %zu newer ones have been made "
-      "since. Each makes one communicator",
-      getpid(), limits_.most_unused));
+  const proto::BootstrapWord word =
+      failed_word(Status::error(Code::remote,
+                                "%s, which made the unique id, knows it no longer: it was used before, or %zu newer "
+                                "ones have been made since. Each "
+                                "makes one communicator",
+                                process_at(own_address({})).c_str(), limits_.most_unused));
   Line line(std::move(guest.fd));
   line.put(&word, sizeof word);
 }

@@ -54,10 +54,6 @@ bool is_stopped(int pid) {
 
 constexpr auto kHungUp = static_cast<short>(POLLRDHUP | POLLHUP | POLLERR);
 
-std::string process_at(const BootstrapAddress& of) {
-  return "process " + std::to_string(of.pid) + " on host " + std::string(of.host, strnlen(of.host, sizeof of.host));
-}
-
 Deadline with_grace(int64_t timeout_s) { return deadline_after(timeout_s ? timeout_s + kGrace : 0); }
 
 // Reads what a rank said before it hung up; false where that was nothing.
@@ -100,7 +96,8 @@ Result<std::unique_ptr<SocketBootstrap>> SocketBootstrap::create(const proto::Un
 void SocketBootstrap::decline(const proto::UniqueId& id, int rank, int size, const Status& why) noexcept {
   contained([&]() -> Status {
     GC_TRY(check(id, rank, size));
-    const Status told = Status::error(why.code(), "rank %d of %d (process %d): %s", rank, size, getpid(), why.what());
+    const Status told = Status::error(why.code(), "rank %d of %d (%s): %s", rank, size,
+                                      process_at(own_address({})).c_str(), why.what());
     if (Rendezvous::instance().decline(id, rank, size, told)) return {};
     const Deadline deadline = deadline_after(2);
     const Addresses root = from_format(id.root.at);
@@ -280,7 +277,7 @@ std::string SocketBootstrap::rank_at(int rank) const {
 }
 
 std::string SocketBootstrap::maker_name() const {
-  const std::string process = "process " + std::to_string(id_.root.pid);
+  const std::string process = process_at(id_.root);
   if (maker_ < 0) return process + ", which made the unique id,";
   return "rank " + std::to_string(maker_) + " (" + process + "), which made the unique id,";
 }
@@ -291,8 +288,7 @@ Status SocketBootstrap::stopped_rank() const {
   std::string who;
   if ((is_here(id_.root.at, own_) || gc_mutant(127)) && is_stopped(id_.root.pid)) who = maker_name();
   for (size_t r = 0; one_host_ && r < addresses_.size(); ++r)
-    if (is_stopped(addresses_[r].pid))
-      who = "rank " + std::to_string(r) + " (process " + std::to_string(addresses_[r].pid) + ")";
+    if (is_stopped(addresses_[r].pid)) who = rank_at(static_cast<int>(r));
   if (who.empty()) return {};
   return Status::error(
              Code::timed_out,
@@ -500,7 +496,8 @@ Status SocketBootstrap::cause_of(Status mine) noexcept {
   }
   if (failure_) return *failure_;
   if (mine.code() != Code::remote && mine.code() != Code::timed_out)
-    mine = Status::error(mine.code(), "rank %d of %d (process %d): %s", rank_, size_, getpid(), mine.what());
+    mine = Status::error(mine.code(), "rank %d of %d (%s): %s", rank_, size_, process_at(own_address({})).c_str(),
+                         mine.what());
   give_up(mine);
   return mine;
 }

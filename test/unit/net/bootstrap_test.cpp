@@ -149,7 +149,7 @@ TEST(SocketBootstrap, AsksWhetherTheIdWasUsedWhenItsMakerHangsUp) {
   UniqueFd& listener = listeners->front();
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  id->root = {to_format(own), getpid(), ""};
+  id->root = {to_format(own), getpid(), "node5"};
   std::thread maker([&] {
     PollSet set;
     set.add(listener.get(), POLLIN);
@@ -163,7 +163,7 @@ TEST(SocketBootstrap, AsksWhetherTheIdWasUsedWhenItsMakerHangsUp) {
   EXPECT_EQ(bootstrap.status().code(), Code::remote);
   const std::string said = bootstrap.status().what();
   EXPECT_NE(said.find("used before"), std::string::npos) << said;
-  EXPECT_EQ(said.find("process " + std::to_string(getpid()) + ", which made the unique id, does not answer"), 0u)
+  EXPECT_EQ(said.find("process " + std::to_string(getpid()) + " on host node5, which made the unique id, does not"), 0u)
       << said;
 }
 
@@ -209,7 +209,7 @@ TEST(SocketBootstrap, NoticesARankThatLeavesTheRendezvous) {
       auto bootstrap = SocketBootstrap::create(*id, rank, 3, 60);
       ASSERT_FALSE(bootstrap);
       EXPECT_EQ(bootstrap.status().code(), Code::remote);
-      EXPECT_NE(std::string(bootstrap.status().what()).find("rank 0 (process 4711) left"), std::string::npos)
+      EXPECT_NE(std::string(bootstrap.status().what()).find("rank 0 (process 4711 at "), std::string::npos)
           << bootstrap.status().what();
     } else {
       auto root = connect_to(root_of(*id), deadline_after(5));
@@ -452,6 +452,30 @@ TEST(SocketBootstrap, NamesTheProcessOfARankThatHasLeft) {
   }
 }
 
+// The name of a rank's host is known once the rank has told where it listens.
+TEST(SocketBootstrap, NamesTheHostOfARankThatLeavesBeforeAllHaveMet) {
+  for (const bool is_known : {false, true}) {
+    auto id = make_unique_id();
+    ASSERT_TRUE(id.ok());
+    std::thread other([&] {
+      PlayedRank self(*id);
+      if (!is_known) return;
+      Addresses at;
+      const auto listeners = listen_at("127.0.0.1", &at);
+      ASSERT_TRUE(listeners.ok());
+      self.listen_at(at.ipv4);
+    });
+    auto bootstrap = SocketBootstrap::create(*id, 0, 2, 20);
+    int mine = 5, all[2] = {};
+    const Status status = bootstrap ? (*bootstrap)->allgather(&mine, all, sizeof mine) : bootstrap.status();
+    other.join();
+    EXPECT_EQ(status.code(), Code::remote);
+    const std::string where = is_known ? "on host node7" : "at " + ip_text(root_of(*id));
+    EXPECT_EQ(std::string(status.what()).find("rank 1 (process 4711 " + where + ") left before all ranks"), 0u)
+        << status.what();
+  }
+}
+
 TEST(SocketBootstrap, NamesARankThatDoesNotAnswer) {
   const gpucoll_test::SilentPort silent;
   ASSERT_TRUE(set_param("report_after", "1", "test").ok());
@@ -517,7 +541,7 @@ TEST(SocketBootstrap, NamesARankThatIsStopped) {
     int mine = 0, all[2];
     const Status status = (*bootstrap)->allgather(&mine, all, sizeof mine);
     EXPECT_EQ(status.code(), Code::timed_out);
-    const std::string name = "rank 1 (process " + std::to_string(child) + ")";
+    const std::string name = "rank 1 (process " + std::to_string(child) + " on host ";
     EXPECT_NE(std::string(status.what()).find(name), std::string::npos) << status.what();
     kill(child, SIGCONT);
     ASSERT_EQ(waitpid(child, &state, 0), child);

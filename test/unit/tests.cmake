@@ -108,6 +108,8 @@ gc_mutant(498 MUST_PRINT "FAILED.*TcpLink.AHostThatDoesNotSend" LABELS unit
   COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.AHostThatDoesNotSend*)  # a host that refuses goes unnoticed
 gc_mutant(613 MUST_PRINT "FAILED  . TcpLink" LABELS unit
   COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.ManyOpenFiles)  # a host that cannot accept is waited for
+gc_mutant(616 MUST_PRINT "FAILED  . TcpLink" LABELS unit  # nobody hears that no descriptor is left
+  COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.ManyOpenFiles)
 gc_test(unit.tcp.ipv6 LABELS unit
   COMMAND ${GC_SOURCE}/test/unit/over_ipv6.sh ${GC_BUILD}/test/unit/net/tcp_test)
 set_tests_properties(unit.tcp.ipv6 PROPERTIES SKIP_RETURN_CODE 77)

@@ -40,6 +40,10 @@ Result<UniqueFd> DialedConnection::finish() {
   if (n == 1 && answer == proto::kAdmitted) return std::move(fd_);
   if (n < 0 && not_now(errno)) return UniqueFd();
   fd_.reset();
+  if (n == 1 && answer == proto::kNoDescriptor && !gc_mutant(616))
+    return Status::error(Code::remote,
+                         "its process has no file descriptor left for the connection: raise `ulimit -n` there, the "
+                         "number of files that a process may have open");
   if (gc_mutant(452)) return Status::error(Code::remote, "%s hung up", to_string(address_).c_str());
   dial_.again();
   return UniqueFd();

@@ -1,5 +1,6 @@
 #include "net/tcp/endpoint.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -25,6 +26,9 @@ using Clock = std::chrono::steady_clock;
 
 // Turns that fail follow each other sooner.
 constexpr std::chrono::seconds kRecent(1);
+constexpr std::chrono::seconds kPatience(2);  // others may let go of what is short
+
+UniqueFd open_reserve() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 }  // namespace
 
@@ -63,6 +67,7 @@ Status Endpoint::listen() {
   GC_TRY(find_own());
   Addresses at;
   GC_TRY_AS(auto listeners, listen_on(own_, &at));
+  reserve_ = open_reserve();
   log::write(log::Level::info, "this process listens for other nodes at %s", to_string(at).c_str());
   address_ = to_format(at);
   door_ = Door(std::move(listeners), Door::kMostRanks);
@@ -87,15 +92,17 @@ void Endpoint::expect(const Token& token, Welcome welcome) {
 }
 
 Result<UniqueFd> Endpoint::claim(const Token& token, int number) {
-  constexpr std::chrono::seconds kPatience(2);  // others may let go of what is short
   std::lock_guard lock(mutex_);
   const auto waiting = waiting_.find(token);
   if (waiting == waiting_.end()) return UniqueFd();
   const auto come = waiting->second.come.find(number);
   if (come != waiting->second.come.end()) return std::move(come->second);
-  const bool is_unable = !unable_ && Clock::now() - unable_at_ < kRecent;
-  if (is_unable && unable_at_ - unable_since_ > kPatience && !gc_mutant(613)) return unable_;
-  return UniqueFd();
+  return is_unable() && !gc_mutant(613) ? Result<UniqueFd>(unable_) : UniqueFd();
+}
+
+// Returns whether nothing has been accepted for so long that it is to be told. REQUIRES: the mutex.
+bool Endpoint::is_unable() const {
+  return !unable_ && Clock::now() - unable_at_ < kRecent && unable_at_ - unable_since_ > kPatience;
 }
 
 void Endpoint::forget(const Token& token) {
@@ -147,6 +154,33 @@ void Endpoint::admit(Door::Guest guest) {
   }
 }
 
+// Errors: what keeps the thread from accepting connections.
+Status Endpoint::serve_door(const PollSet& set) {
+  Status short_of;
+  {
+    std::lock_guard lock(mutex_);
+    if (is_unable()) short_of = unable_;
+  }
+  // Where a descriptor is there again, guests come in.
+  const bool refuses = !short_of && !open_reserve() && reserve_;
+  if (refuses) reserve_.reset();
+  std::vector<Door::Guest> guests;
+  const auto knows = [this](const proto::BootstrapHello& hello) {
+    std::lock_guard lock(mutex_);
+    return waiting_.contains({hello.nonce, hello.host});
+  };
+  Status served = door_.serve(set, knows, &guests);
+  for (Door::Guest& guest : guests) {
+    if (!refuses)
+      admit(std::move(guest));
+    else if (send(guest.fd.get(), &proto::kNoDescriptor, 1, MSG_NOSIGNAL) != 1)
+      continue;  // it has gone by itself
+  }
+  guests.clear();
+  if (!reserve_) reserve_ = open_reserve();
+  return refuses && served ? std::move(short_of) : served;
+}
+
 // Errors: what keeps the thread from looking at connections, or from accepting them.
 Status Endpoint::turn() {
   const std::vector<std::shared_ptr<Channel>> served = channels();
@@ -158,13 +192,7 @@ Status Endpoint::turn() {
   uint64_t count;
   if (set.ready(wake_.get()) && read(wake_.get(), &count, sizeof count) < 0 && errno != EAGAIN)
     return Status::system(errno, "this process cannot read an event descriptor");
-  std::vector<Door::Guest> guests;
-  const auto knows = [this](const proto::BootstrapHello& hello) {
-    std::lock_guard lock(mutex_);
-    return waiting_.contains({hello.nonce, hello.host});
-  };
-  Status served_door = door_.serve(set, knows, &guests);
-  for (Door::Guest& guest : guests) admit(std::move(guest));
+  Status served_door = serve_door(set);
   for (const auto& channel : served) channel->turn(set);
   return served_door;
 }

@@ -2,7 +2,8 @@
 // from the first communicator on that needs them. The thread also serves the channels.
 //
 // Whoever waits for a connection tells its token first, and then claims the socket; a channel waits by itself. Whoever
-// knocks without a token that is waited for is hung up on (net/bootstrap/door.h).
+// knocks without a token that is waited for is hung up on (net/bootstrap/door.h). Where the process has had no
+// descriptor left for 2 s, the thread tells those who knock so, by a descriptor that it keeps back.
 // Thread safety: any function from any thread.
 #pragma once
 #include <chrono>
@@ -58,6 +59,8 @@ class Endpoint {
   void run();
   Status turn();
   void admit(Door::Guest guest);
+  bool is_unable() const;
+  Status serve_door(const PollSet& set);
   void note(const Status& status) noexcept;
   void report(const Status& status) noexcept;
   std::vector<std::shared_ptr<Channel>> channels();
@@ -72,6 +75,7 @@ class Endpoint {
   Status unable_;  // what has kept the thread from accepting connections, last at unable_at_; ok: nothing
   std::chrono::steady_clock::time_point unable_since_ = {}, unable_at_ = {};
   Door door_;
+  UniqueFd reserve_;       // the thread's: a descriptor by which it tells that there is no other one
   bool reported_ = false;  // the thread's
 };
 

@@ -10,9 +10,9 @@
 //               failed as well, and so have all where the time of a rank runs out: they are told who is missing
 // Between ranks. A rank connects to another's listener and sends a Hello whose `level` says which step of the
 // allgather the connection serves. The listener answers kAdmitted; where it hangs up instead, the connection is made
-// again. Payloads follow without further framing: both sides know the sizes. Before a rank hangs up it says a Farewell
-// over each connection that it accepted.
-// Whoever sends a wrong magic or nonce is hung up on: other programs may knock on the port.
+// again, unless it has answered kNoDescriptor. Payloads follow without further framing: both sides know the sizes.
+// Before a rank hangs up it says a Farewell over each connection that it accepted. Whoever sends a wrong magic or nonce
+// is hung up on: other programs may knock on the port.
 #pragma once
 #include <cstdint>
 
@@ -23,7 +23,9 @@ namespace gpucoll::proto {
 // The last digit is the version of this format.
 inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c35ull;
 inline constexpr int32_t kMostRanks = 1 << 16;
-inline constexpr uint8_t kAdmitted = 6;  // what a listener answers to the Hello of one that it lets in
+// What a listener answers to a Hello: to one that it lets in, and, before it hangs up, to one for which its process has
+// had no descriptor for 2 s.
+inline constexpr uint8_t kAdmitted = 6, kNoDescriptor = 21;
 
 struct BootstrapAddress {
   ListenAddress at;

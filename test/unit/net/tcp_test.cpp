@@ -388,11 +388,15 @@ TEST(TcpLink, ManyOpenFiles) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(for_good ? 10'000 : 300);
     Result<bool> there = false;
     while (there && !*there && std::chrono::steady_clock::now() < end) there = (*receiver)->established();
+    Result<bool> told = false;
+    while (for_good && told && std::chrono::steady_clock::now() < end) told = (*sender)->established();
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
     ASSERT_TRUE(dialed) << dialed.what();
     if (for_good) {
       ASSERT_FALSE(there);
       EXPECT_NE(std::string(there.status().what()).find("Too many open files"), std::string::npos);
+      ASSERT_FALSE(told);
+      EXPECT_NE(std::string(told.status().what()).find("no file descriptor left"), std::string::npos);
     } else {
       ASSERT_TRUE(there) << there.status().what();
       EXPECT_FALSE(*there);

@@ -12,7 +12,7 @@ test_api_bad_input_test_SOURCES = test/api/bad_input_test.cpp test/api/ranks.h
 test_api_bad_input_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
 test_api_bad_input_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_api_bad_input_test_LDADD = libgpucoll.la $(GTEST_LIBS)
-test_api_processes_test_SOURCES = test/api/processes_test.cpp test/api/ranks.h
+test_api_processes_test_SOURCES = test/api/processes_test.cpp test/api/ranks.h test/api/nodes.h
 test_api_processes_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
 test_api_processes_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_api_processes_test_LDADD = libgpucoll.la $(GTEST_LIBS)
@@ -81,7 +81,7 @@ test_api_share_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_api_share_test_LDADD = libgpucoll.la $(GTEST_LIBS)
 check_PROGRAMS += test/api/differential_test
 GC_CASE_SOURCES = test/api/case_memory.cpp test/api/case_rank.cpp test/api/case_rank.h test/api/case_run.cpp \
-	test/api/case_run.h test/api/random_case.cpp test/api/random_case.h test/api/reference.cpp test/api/reference.h
+	test/api/case_run.h test/api/nodes.h test/api/random_case.cpp test/api/random_case.h test/api/reference.cpp test/api/reference.h
 # What there is to reduce (but with ThreadSanitizer, below).
 GC_KERNEL_SUBSET_OBJECTS += test/api/collectives_test-reference.o test/api/differential_test-reference.o
 test_api_differential_test_SOURCES = test/api/differential_test.cpp $(GC_CASE_SOURCES)

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "case_rank.h"
+#include "nodes.h"
 
 namespace gpucoll_test {
 namespace {
@@ -155,6 +156,7 @@ struct Pipe {
                             const Memory& first, const Memory& expected) {
   constexpr unsigned kMostSeconds = 120;
   alarm(kMostSeconds);
+  choose_node(r);
   const std::string failure = failure_of("rank " + std::to_string(r), [&] {
     gpucollUniqueId id;
     const auto place = static_cast<size_t>(r);

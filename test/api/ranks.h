@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gpucoll/gpucoll.h"
+#include "nodes.h"
 
 namespace gpucoll_test {
 
@@ -71,15 +72,6 @@ inline bool enough_devices(int n) {
   if (std::strcmp(kind, "cuda") || n <= count) return true;
   std::printf("left out: %d ranks in one process need %d GPUs, %d are here\n", n, n, count);
   return false;
-}
-
-// Before anything of gpucoll is used in the process of a rank: spreads the ranks over GC_TEST_NODES nodes that this
-// machine plays, in turn. They reach each other by sockets alone.
-inline void choose_node(int rank) {
-  const char* const nodes = std::getenv("GC_TEST_NODES");
-  if (!nodes) return;
-  const std::string node = "node" + std::to_string(rank % std::max(std::atoi(nodes), 1));
-  setenv("GPUCOLL_HOST_ID", node.c_str(), 1);
 }
 
 inline void choose_device(int rank) {

@@ -217,6 +217,12 @@ gc_test(api.differential.tcp LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=6000 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=100000
       GPUCOLL_TRANSPORT=tcp GPUCOLL_TCP_SOCKETS=2 GPUCOLL_CHANNELS=3 GPUCOLL_SEND_RECV_BUFFER_BYTES=2K
   COMMAND test/api/differential_test)
+# A process for each rank, on nodes of one rank and of several: the cases have up to 8 ranks.
+foreach(nodes abbb aab abaccbca)
+  gc_test(api.differential.nodes.${nodes} LABELS api TIMEOUT 240
+    ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=7000 GPUCOLL_TEST_ROUNDS=8 GC_TEST_NODES=${nodes}
+    COMMAND test/api/differential_test --gtest_filter=*AProcess*)
+endforeach()
 gc_test(api.differential.share LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=3000 GPUCOLL_TEST_ROUNDS=12 GPUCOLL_TEST_BYTES=100000
       GPUCOLL_SPLIT_SHARE=1

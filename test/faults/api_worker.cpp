@@ -134,13 +134,15 @@ int main(int argc, char** argv) {
   const int rank = std::atoi(argv[2]);
   const auto seed = static_cast<unsigned>(std::atoi(argv[6]));
   Worker w = {argv[1], argv[4], argv[5], rank, std::atoi(argv[3]), std::mt19937(seed), Diary(argv[1], rank)};
+  faults::cut_on_signal(argv[1], seed / 3 + static_cast<unsigned>(rank));
   int devices = 0;
   need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
   need(gpucollSetDevice(rank % devices), "gpucollSetDevice");
   need(gpucollStreamCreate(&w.stream), "gpucollStreamCreate");
   need(gpucollMalloc(&w.in, kMostBytes), "gpucollMalloc");
   need(gpucollMalloc(&w.out, kMostBytes), "gpucollMalloc");
-  const auto before = faults::descriptors();
+  auto before = faults::descriptors();
+  faults::add_entrance(&before);
   const gpucollUniqueId id = meet(w);
   w.diary.tell("meets");
   gpucollResult_t result = gpucollCommInitRank(&w.comm, w.size, id, rank);

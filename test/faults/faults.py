@@ -11,12 +11,17 @@ Each round is one communicator of 2 to 4 processes that call collectives for eve
   more to do than processors;
 - it ends by itself, and leaves nothing behind: no descriptor after its communicator, no process, nothing in /dev/shm.
 
+--faults cut (C API, between nodes) cuts one of the victim's connections instead: then all ranks are to end with an error.
+
 A victim that is continued after the others have given up gets an error as well, and ends. One that is continued earlier
 does no harm: either all go on, or all end with an error that names it.
 
 A rank that a busy machine stops for longer than the timeout looks like the victim. So a round whose only complaints may
 come of that (wrong names, late, and invalid, where nobody was hurt yet) is repeated at the end, once and alone. The output
 says so.
+
+With --nodes 2,3, the ranks of a round are on 2 or 3 nodes (at most as many as there are ranks), which this machine plays
+(parameter host_id) and which reach each other by sockets alone. How many ranks each node has is random.
 
 A round's seed says all that is random about it: `--seed S --rounds 1` repeats round S alone. 60 rounds are what CI runs;
 1,000 and real devices (--device cuda) are for a person: see CONTRIBUTING.md.
@@ -40,6 +45,8 @@ MODES = {"C": ["blocking", "nonblocking", "groups", "graphs", "meeting", "connec
          "MPI": ["blocking", "nonblocking", "persistent", "connecting", "shared"]}
 MPI_FORMS = ["blocking", "nonblocking", "persistent"]
 FAULTS = ["kill", "stop", "continue"]
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "continue": signal.SIGSTOP, "cut": signal.SIGUSR1}
+AS_NODES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../mpi/as_nodes.sh")
 START_PATIENCE = 60.0  # for processes to start, and to make their communicator
 HANG = 15.0  # after the bound: who has not ended by then never will
 
@@ -141,9 +148,9 @@ def answers_latecomers(rank):
 def named_by(sentence, teller, maker):
     """The ranks that a sentence is about: those with their process, or else all but who tells it. The maker of the id is
     known by its process alone until its rank has come."""
-    if sentence.startswith(f"process {maker.pid}, which made the unique id,"):
+    if re.match(rf"process {maker.pid}( on host \S+)?, which made the unique id,", sentence):
         return {maker.number}
-    with_process = re.findall(r"rank (\d+) \(process \d+(?: on host [^)]*)?\)", sentence)
+    with_process = re.findall(r"rank (\d+) \(process \d+(?: (?:on host|at) [^)]*)?\)", sentence)
     return {int(r) for r in with_process} or {int(r) for r in re.findall(r"ranks? (\d+)", sentence)} - {teller}
 
 
@@ -184,6 +191,7 @@ class Round:
         self.delay = pick.uniform(0, 0.05 if self.mode == "meeting" else 0.15 if early else 0.4)
         self.pause = pick.uniform(0.1, options.timeout + 0.8)
         self.devices = pick.choice([1, 2])
+        self.nodes = self.some_nodes(pick, min(pick.choice(options.nodes), self.n))
         self.begin_at = "meets" if early else "runs"
         if self.mode == "meeting":
             self.begin_at = "process"
@@ -192,13 +200,24 @@ class Round:
         self.bound = options.timeout + 1 + options.slack
         self.mpirun = None
 
+    def some_nodes(self, pick, n_nodes):
+        """A letter for each rank, of its node."""
+        letters = "abcd"[:n_nodes]
+        nodes = list(letters) + [pick.choice(letters) for _ in range(self.n - n_nodes)]
+        pick.shuffle(nodes)
+        return "".join(nodes)
+
+    def has_nodes(self):
+        return "b" in self.nodes
+
     def name(self):
+        where = f" on nodes {self.nodes}" if self.has_nodes() else ""
         return (f"{self.api} seed {self.seed}: {self.mode}{'' if self.form == self.mode else '/' + self.form}, "
-                f"{self.fault} rank {self.victim} of {self.n}")
+                f"{self.fault} rank {self.victim} of {self.n}{where}")
 
     # ---- processes ----
 
-    def environment(self):
+    def environment(self, rank=None):
         environment = dict(os.environ, GPUCOLL_DEVICE=self.options.device, GPUCOLL_TIMEOUT=str(self.options.timeout))
         for name, value in self.options.mpi_environment.items():
             environment.setdefault(name, value)
@@ -208,14 +227,17 @@ class Round:
                 environment["GPUCOLL_EMU_EXCLUSIVE"] = "1"
         elif self.mode == "shared":
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(d) for d in range(self.devices))
+        if rank and self.has_nodes():
+            environment["GPUCOLL_HOST_ID"] = self.nodes[rank.number]
         return environment
 
     def start(self):
         worker_seed = str(self.seed % 2**31)
         if self.api == "MPI":
+            as_nodes = [AS_NODES, self.nodes] if self.has_nodes() else []
             command = [self.options.mpirun, "--oversubscribe", "--bind-to", "none", "--mca", "coll", "gpucoll", "-np",
-                       str(self.n), "--enable-recovery", os.path.join(self.options.build, "test/faults/mpi_worker"),
-                       self.folder, self.form, worker_seed]
+                       str(self.n), "--enable-recovery", *as_nodes,
+                       os.path.join(self.options.build, "test/faults/mpi_worker"), self.folder, self.form, worker_seed]
             with open(os.path.join(self.folder, "mpirun"), "wb") as log:
                 self.mpirun = subprocess.Popen(command, env=self.environment(), stdin=subprocess.DEVNULL, stdout=log,
                                                stderr=log)
@@ -224,7 +246,7 @@ class Round:
             command = [os.path.join(self.options.build, "test/faults/api_worker"), self.folder, str(rank.number),
                        str(self.n), self.mode, self.fault, worker_seed]
             with open(rank.stderr, "wb") as log:
-                rank.process = subprocess.Popen(command, env=self.environment(), stdin=subprocess.DEVNULL, stdout=log,
+                rank.process = subprocess.Popen(command, env=self.environment(rank), stdin=subprocess.DEVNULL, stdout=log,
                                                 stderr=log)
 
     def kill_all(self):
@@ -271,7 +293,13 @@ class Round:
         if any(r.has("error") or r.gone() for r in self.ranks):
             return result.complain("invalid", "a rank failed before anything befell it")
         began = now()
-        victim.send(signal.SIGKILL if self.fault == "kill" else signal.SIGSTOP)
+        victim.send(SIGNALS[self.fault])
+        if self.fault == "cut":
+            survivors = self.ranks
+            time.sleep(0.1)
+            if os.path.exists(os.path.join(self.folder, "uncut")):
+                result.went_on += 1
+                return None
         if self.fault == "continue":
             time.sleep(self.pause)
             victim.send(signal.SIGCONT)
@@ -319,7 +347,7 @@ class Round:
         if not sentences:
             result.complain("wrong_names", f"rank {rank.number} says nothing")
         for sentence in sentences:
-            if named_by(sentence, rank.number, self.ranks[0]) != {self.victim} and not (rank.number == self.victim):
+            if not self.names_who_is_to_be(sentence, rank):
                 result.complain("wrong_names", f"rank {rank.number}: {sentence}")
                 break
         if taken > self.bound:
@@ -327,6 +355,13 @@ class Round:
         elif rank.gone_at - began > self.bound and not answers_latecomers(rank):
             result.complain("late", f"rank {rank.number} ends after {rank.gone_at - began:.2f} s")
         self.judge_end(rank, result)
+
+    def names_who_is_to_be(self, sentence, rank):
+        """A connection has two ends, and the ranks at them may each take the other one for dead."""
+        named = named_by(sentence, rank.number, self.ranks[0])
+        if self.fault == "cut":
+            return bool(named)
+        return rank.number == self.victim or named == {self.victim}
 
     def judge_unended(self, rank, error, result):
         if rank.gone():
@@ -421,8 +456,10 @@ def arguments():
     parser.add_argument("--seed", type=int, help="of the first round; the next ones follow it")
     parser.add_argument("--api", choices=["C", "MPI"], help="only rounds of this API; else a third of them is of MPI")
     parser.add_argument("--modes", type=lambda text: text.split(","), help="only these, as far as an API has them")
-    parser.add_argument("--faults", type=lambda text: text.split(","), default=FAULTS, help="only these of kill,stop,continue")
+    parser.add_argument("--faults", type=lambda text: text.split(","), default=FAULTS, help="only these of kill,stop,continue,cut")
     parser.add_argument("--ranks", type=int, help="in each round; else 2 to 4")
+    parser.add_argument("--nodes", type=lambda text: [int(n) for n in text.split(",")], default=[1],
+                        help="how many nodes this machine plays: one of these numbers in each round")
     parser.add_argument("--timeout", type=int, default=2, help="the parameter timeout, seconds")
     parser.add_argument("--slack", type=float, default=0, help="seconds more, where the machine has more to do")
     parser.add_argument("--jobs", type=int, default=2, help="rounds at a time")
@@ -430,6 +467,8 @@ def arguments():
     parser.add_argument("--keep", action="store_true", help="keep the files of rounds that complain")
     parser.add_argument("--verbose", action="store_true", help="a table by mode and fault, too")
     options = parser.parse_args()
+    if "cut" in options.faults and (options.api != "C" or 1 in options.nodes):
+        parser.error("cut needs --api C and --nodes: MPI ends with its own connections")
     unknown = set(options.modes or []) - set(MODES["C"] + MODES["MPI"])
     if unknown:
         parser.error(f"there is no mode {', '.join(sorted(unknown))}")

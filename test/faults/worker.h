@@ -5,6 +5,8 @@
 #pragma once
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -44,6 +46,32 @@ class Diary {
   uint64_t n_calls_ = 0;
 };
 
+// On SIGUSR1 cuts one of this process's connections to another host, as a wire does that is pulled: the other side is
+// told by its own system. Where it has none, makes a file `uncut` in the folder.
+inline void cut_on_signal(const std::string& folder, unsigned seed) {
+  static unsigned which;
+  static std::string uncut;
+  which = seed;
+  uncut = folder + "/uncut";
+  struct sigaction action = {};
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = [](int) {
+    constexpr int kMost = 1024;
+    int connected[kMost], n = 0;
+    for (int fd = 0; fd < kMost; ++fd) {
+      sockaddr_storage peer = {};
+      socklen_t bytes = sizeof peer;
+      if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) continue;
+      if (peer.ss_family == AF_INET || peer.ss_family == AF_INET6) connected[n++] = fd;
+    }
+    if (n > 0)
+      shutdown(connected[which % static_cast<unsigned>(n)], SHUT_RDWR);
+    else
+      close(open(uncut.c_str(), O_CREAT | O_WRONLY, 0600));
+  };
+  sigaction(SIGUSR1, &action, nullptr);
+}
+
 // Drops the inode of "socket:[4711]", but not the kind of "anon_inode:[pidfd]".
 inline std::string without_inode(const std::string& target) {
   const size_t inode = target.find(":[");
@@ -73,6 +101,11 @@ inline std::multiset<std::string> descriptors() {
   }
   if (dir) closedir(dir);
   return all;
+}
+
+// What a process keeps from its first communicator with ranks of other nodes on: its entrance for connections.
+inline void add_entrance(std::multiset<std::string>* all) {
+  if (std::getenv("GPUCOLL_HOST_ID")) all->insert({"/dev/null", "anon_inode:[eventfd]", "socket", "socket"});
 }
 
 // Returns what there is now beside what there was before, "" where that is nothing.

@@ -144,9 +144,7 @@ Communicator::~Communicator() {
   resident_.reset();
   if (stream_) device_.destroy_stream(stream_).ignore();
   launcher_.reset();
-  copy_reduction_.reset();
   copies_.reset();
-  pages_.reset();
   user_buffers_.reset();
   tables_.reset();
   links_.reset();
@@ -190,12 +188,6 @@ PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommProperties& 
   return launcher_ ? launcher_->kept(queue, shape) : PlanCache::Hit();
 }
 
-// The copy path counts all messages, whichever way they go.
-Status Communicator::count_messages(const TaskQueue& queue) {
-  const bool counts = copies_ && !(queue.sends.empty() && queue.recvs.empty());
-  return counts && !gc_mutant(480) ? copies_->count_messages(queue) : Status();
-}
-
 // Before the launch, so that what waits is counted.
 void Communicator::count_for_ends(const TaskQueue& queue, bool captured) noexcept {
   if (message_counts_) message_counts_->count(queue, captured);
@@ -208,18 +200,8 @@ Status Communicator::begin_anew(const TaskQueue& queue, const CommProperties& sh
   if (!launcher_) GC_TRY(make_launcher());
   count_for_ends(queue, shape.capturing);
   if (copies_ && !shape.capturing) {
-    parts_.clear();
-    std::vector<PlannedLaunch> steps;
-    bool reduces = false, moves = false;
-    if (copy_reduction_) {
-      GC_TRY_AS(reduces, copy_reduction_->begin(queue, shape, &steps));
-    }
-    if (!queue.sends.empty() || !queue.recvs.empty()) {
-      GC_TRY_AS(moves, copies_->begin(queue, &without_copies_));
-    }
-    if (reduces) parts_.add(*copy_reduction_);
-    if (moves) parts_.add(*copies_);
-    if (!parts_.empty()) return launcher_->begin(moves ? without_copies_ : queue, shape, &parts_, std::move(steps));
+    GC_TRY_AS(CopyEngines::Taken taken, copies_->take(queue, shape));
+    if (taken.ops) return launcher_->begin(*taken.rest, shape, taken.ops, std::move(taken.steps));
   }
   if (waits && resident_) resident_->call_begins(ResidentKernel::Clock::now());
   return launcher_->begin(queue, shape, nullptr, {}, waits);
@@ -231,7 +213,7 @@ Result<bool> Communicator::begin_again(const PlanCache::Hit& kept, bool waits) {
   const TaskQueue* const queue = launcher_->begin_kept(kept, waits);
   if (!queue) return false;
   count_for_ends(*queue, false);
-  GC_TRY(count_messages(*queue));
+  if (copies_) GC_TRY(copies_->count_messages(*queue));
   if (waits && resident_) resident_->call_begins(ResidentKernel::Clock::now());
   return true;
 }

@@ -26,15 +26,13 @@
 #include "core/connect/mesh.h"
 #include "core/connect/network_mesh.h"
 #include "core/connect/requirements.h"
-#include "core/copy_engine/copy_messages.h"
-#include "core/copy_engine/copy_reduction.h"
+#include "core/copy_engine/copy_engines.h"
 #include "core/launch/launcher.h"
 #include "core/memory/user_buffers.h"
 #include "core/peer/call_records.h"
 #include "core/peer/fault.h"
 #include "core/peer/mailbox.h"
 #include "core/peer/memory_port.h"
-#include "core/peer/peer_pages.h"
 #include "core/peer/peers.h"
 #include "core/plan/collective_send_recv.h"
 #include "core/progress/device_watch.h"
@@ -215,7 +213,6 @@ class Communicator final : public Watched, public GraphUser {
   Status begin_anew(const TaskQueue& queue, const CommProperties& shape, bool waits);
   // Begins once more what `kept` was begun for. Returns false where that has made room since.
   Result<bool> begin_again(const PlanCache::Hit& kept, bool waits);
-  Status count_messages(const TaskQueue& queue);
   void count_for_ends(const TaskQueue& queue, bool captured) noexcept;
   // Counts a caller while it is inside.
   class User {
@@ -280,12 +277,7 @@ class Communicator final : public Watched, public GraphUser {
   Status agree_on_links(const Status& mine, PeerWait& wait);
   // Returns whether the peer may have memory of this rank open.
   bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
-  CopyReduction* watched_reduction() const noexcept { return watched_reduction_.load(std::memory_order_acquire); }
-  bool copies_passed() const noexcept {
-    const CopyReduction* const reduction = watched_reduction();
-    return (!copies_ || copies_->passed() >= copies_->groups()) &&
-           (!reduction || reduction->passed() >= reduction->groups());
-  }
+  bool copies_passed() const noexcept { return !copies_ || copies_->have_passed(); }
   // looks: the calling thread is the caller of begin().
   // since_ns: where a fault is older, kernels get their time to leave from then on.
   Status await(uint64_t launches, void (*idle)(), bool looks, int64_t since_ns);
@@ -345,14 +337,9 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<NetworkMesh> network_mesh_;  // in the place of mesh_
   std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Exports> exports_;
-  std::unique_ptr<PeerPages> pages_;
-  std::unique_ptr<CopyMessages> copies_;  // null where no message goes by copy engine
-  TaskQueue without_copies_;              // begin()'s
-  StreamOpsList parts_;                   // begin()'s
+  std::unique_ptr<CopyEngines> copies_;  // null where nothing goes by copy engine
   std::unique_ptr<Mesh> landing_mesh_;
-  std::unique_ptr<CopyReduction> copy_reduction_;           // of reductions by copy engines, made when first needed
-  std::atomic<CopyReduction*> watched_reduction_{nullptr};  // copy_reduction_, for other threads
-  std::unique_ptr<UserBuffers> user_buffers_;               // null: turned off
+  std::unique_ptr<UserBuffers> user_buffers_;  // null: turned off
   std::optional<ResidentKernel> resident_;
   GraphHold hold_;
   std::unique_ptr<Launcher> launcher_;

@@ -116,7 +116,7 @@ bool Communicator::peers_rest() const noexcept { return are_peers_done(false); }
 bool Communicator::are_peers_done(bool with_graphs) const noexcept {
   // After a fault, copies into landing memory still come until they have left. Kernels of this process, too, and those
   // of graphs may be launched again: they reach this rank's memory at its own address.
-  const bool lands = watched_reduction() != nullptr;
+  const bool lands = copies_ && copies_->lands();
   for (int r = 0; r < size(); ++r) {
     if (!reached_by(r) || (!with_graphs && fault_.raised() && peers_.silent(r))) continue;
     const bool held = peers_.held(r);
@@ -140,8 +140,7 @@ void Communicator::await_peers(int64_t since_ns) const noexcept {
 }
 
 bool Communicator::has_left() const noexcept {
-  const CopyReduction* const reduction = watched_reduction();
-  return unused() && !(reduction && reduction->putting()) && ended();
+  return unused() && !(copies_ && copies_->is_putting_reductions()) && ended();
 }
 
 // A caller that comes in from now on sees the fault and launches nothing.

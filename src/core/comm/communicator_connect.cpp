@@ -143,9 +143,8 @@ void Communicator::prepare_copies() {
     capabilities_.copies.piece = copy_piece_bytes(limits.piece);
   }
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
-  pages_ = std::make_unique<PeerPages>(device_, peers_);
-  copies_ = std::make_unique<CopyMessages>(
-      CopyContext{device_, fault_, peers_, *links_, *exports_, *pages_, limits, piece, device_state_.get()});
+  copies_ = std::make_unique<CopyEngines>(
+      CopyContext{device_, fault_, peers_, *links_, *exports_, limits, piece, device_state_.get()});
 }
 
 void Communicator::prepare_direct() {
@@ -233,7 +232,7 @@ ChannelNeeds Communicator::channel_needs(const Requirements& required) const noe
   return channel_links_->needs(required, replaces);
 }
 bool Communicator::needs_landing(const Requirements& required) const noexcept {
-  return required.copy_reductions && capabilities_.copies.reductions && !copy_reduction_;
+  return required.copy_reductions && capabilities_.copies.reductions && !copies_->lands();
 }
 
 bool Communicator::connected(const Requirements& required) const noexcept {
@@ -334,9 +333,7 @@ Status Communicator::make_landing(PeerWait& wait) {
     capabilities_.copies.reductions = 0;
     return {};
   }
-  copy_reduction_ =
-      std::make_unique<CopyReduction>(CopyReductionContext{device_, fault_, peers_, *pages_}, landing_mesh_->buffers());
-  watched_reduction_.store(copy_reduction_.get(), std::memory_order_release);
+  copies_->carry_reductions(landing_mesh_->buffers());
   return {};
 }
 

@@ -17,10 +17,9 @@ void Communicator::check() noexcept {
   Heart::show(&peers_.own_page().pulse);
   peers_.publish();
   look_at_device();
-  if (copies_) copies_->tell_if_kept_out();
+  if (copies_) copies_->tell();
   if (fault().raised()) {
-    if (CopyReduction* const reduction = watched_reduction()) reduction->give_up();
-    if (copies_) copies_->release_if_kept_out();
+    if (copies_) copies_->give_up();
     return tell_that_all_have_left();
   }
   compare_calls();
@@ -106,9 +105,7 @@ void Communicator::look_at_device() noexcept {
 }
 
 void Communicator::look_for_timeout() noexcept {
-  const CopyReduction* const reduction = watched_reduction();
-  const uint64_t copies = (copies_ ? copies_->groups_begun() : 0) + (reduction ? reduction->groups() : 0),
-                 copied = (copies_ ? copies_->passed() : 0) + (reduction ? reduction->passed() : 0);
+  const uint64_t copies = copies_ ? copies_->groups_begun() : 0, copied = copies_ ? copies_->groups_passed() : 0;
   const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED), in_graphs = ended_in_graphs();
   const uint32_t running = gc_mutant(142) != 0 ? 0 : running_in_graphs();
   const uint64_t done = run + copied + in_graphs, launched = this->launched() + copies + in_graphs + running;
@@ -138,10 +135,7 @@ Status Communicator::timed_out(std::chrono::steady_clock::time_point since, long
 
 // On others, as far as it is known.
 std::string Communicator::waiting_for(uint64_t launch) const {
-  const CopyReduction* const reduction = watched_reduction();
-  std::string message = copies_ ? copies_->waiting_for() : "";
-  if (message.empty() && reduction) message = reduction->waiting_for();
-  if (!message.empty()) return "for " + message;
+  if (const std::string message = copies_ ? copies_->waiting_for() : ""; !message.empty()) return "for " + message;
   const std::string missing = peers_.missing(launch);
   if (missing.empty()) return "";
   return "in its launch " + std::to_string(launch) + " of this communicator; fewer launches have been made by " +

@@ -1,5 +1,7 @@
 # Room core/copy_engine: messages and reductions by copy engines.
 GC_CORE_SOURCES += \
+	src/core/copy_engine/copy_engines.cpp \
+	src/core/copy_engine/copy_engines.h \
 	src/core/copy_engine/copy_messages.cpp \
 	src/core/copy_engine/copy_messages.h \
 	src/core/copy_engine/copy_messages_proxy.cpp \

@@ -15,8 +15,9 @@ using proto::kSizeRing;
 
 }  // namespace
 
-CopyMessages::CopyMessages(const CopyContext& context)
+CopyMessages::CopyMessages(const CopyContext& context, PeerPages& pages)
     : context_(context),
+      pages_(pages),
       page_(context.peers.copy_page(context.peers.rank())),
       sending_(static_cast<size_t>(context.peers.size())),
       receiving_(static_cast<size_t>(context.peers.size())),
@@ -146,8 +147,8 @@ Status CopyMessages::take_receive(const TaskQueue::Pair& task) {
 Status CopyMessages::prepare(Direction& direction) {
   if (direction.own_kernel) return {};
   const Peers& peers = context_.peers;
-  GC_TRY_AS(direction.their_kernel, context_.pages.copy_lane(direction.peer, peers.rank()));
-  GC_TRY_AS(direction.own_kernel, context_.pages.copy_lane(peers.rank(), direction.peer));
+  GC_TRY_AS(direction.their_kernel, pages_.copy_lane(direction.peer, peers.rank()));
+  GC_TRY_AS(direction.own_kernel, pages_.copy_lane(peers.rank(), direction.peer));
   return {};
 }
 
@@ -187,7 +188,7 @@ Status CopyMessages::put_end(gpu::Stream stream) {
   groups_.store(group, std::memory_order_relaxed);
   putting_.store(false, std::memory_order_relaxed);
   for (const Mark& mark : done_) GC_TRY(context_.device.wait_value(stream, mark.word, mark.number, nullptr));
-  GC_TRY_AS(proto::CopyPage* const page, context_.pages.copy_page(context_.peers.rank()));
+  GC_TRY_AS(proto::CopyPage* const page, pages_.copy_page(context_.peers.rank()));
   GC_TRY(context_.device.write_value(stream, &page->passed, group));
   wake();  // a fault may have come before these waits
   return {};

@@ -44,7 +44,6 @@ struct CopyContext {
   const Peers& peers;
   const Links& links;
   Exports& exports;
-  PeerPages& pages;
   CopyEngineLimits limits;                    // of messages that go by copy engine
   uint64_t piece_bytes;                       // of a bounce buffer
   const DeviceState* device_state = nullptr;  // null: nobody watches the device
@@ -52,7 +51,7 @@ struct CopyContext {
 
 class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
  public:
-  explicit CopyMessages(const CopyContext& context);
+  CopyMessages(const CopyContext& context, PeerPages& pages);
   ~CopyMessages() override;
   CopyMessages(const CopyMessages&) = delete;
   CopyMessages& operator=(const CopyMessages&) = delete;
@@ -174,6 +173,7 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   bool under_way(const Receiving& r) const noexcept;
 
   const CopyContext context_;
+  PeerPages& pages_;
   proto::CopyPage& page_;  // of this rank
   std::atomic<uint64_t> groups_{0};
   std::atomic<bool> putting_{false};  // part of a group has been put, but not its end

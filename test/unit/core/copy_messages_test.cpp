@@ -112,7 +112,7 @@ class Party {
       for (net::Side side : {net::Side::send, net::Side::receive})
         if (peer != self.rank) wishes.push_back({{proto::kPairLinks, peer, side}, 1});
     EXPECT_TRUE(links_.make(wishes, wait).ok());
-    path_.emplace(CopyContext{recorder_, self.fault, self.peers, links_, exports_, pages_, {1, 1, 1, 1}, 4096, state});
+    path_.emplace(CopyContext{recorder_, self.fault, self.peers, links_, exports_, {1, 1, 1, 1}, 4096, state}, pages_);
     stream_ = *self.device.create_stream();
     for (void** user : {&out_, &in_}) *user = *self.device.user_allocate(kRanks * kBytes);
   }

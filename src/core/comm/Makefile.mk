@@ -13,6 +13,8 @@ GC_CORE_SOURCES += \
 	src/core/comm/communicator_close.cpp \
 	src/core/comm/communicator_connect.cpp \
 	src/core/comm/communicator_watch.cpp \
+	src/core/comm/connections.cpp \
+	src/core/comm/connections.h \
 	src/core/comm/group.cpp \
 	src/core/comm/group.h \
 	src/core/comm/handed_ids.cpp \
@@ -20,4 +22,5 @@ GC_CORE_SOURCES += \
 	src/core/comm/recent_table.h \
 	src/core/comm/reclaim.cpp \
 	src/core/comm/reclaim.h \
-	src/core/comm/stall.h
+	src/core/comm/stall_watch.cpp \
+	src/core/comm/stall_watch.h

@@ -60,20 +60,25 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
                                                                    std::to_string(bootstrap.size()) + " ranks");
   if (bootstrap.rank() == 0) warn_of_unknown_variables();
   // All that can fail on this rank alone comes before the exchange, where the others learn of it.
+  const TuningTable* table = nullptr;
   Status mine = contained([&]() -> Status {
     GC_TRY(params_status());
-    GC_TRY_AS(self->capabilities_.table, tuning_table(self->emulated(), bootstrap.size()));
+    GC_TRY_AS(table, tuning_table(self->emulated(), bootstrap.size()));
     GC_TRY(self->allocate());
     self->device_state_ = DeviceWatch::instance().watch(device);
     Watchdog::instance().add(self.get());
     return {};
   });
   GC_TRY_AS(self->peers_, Peers::exchange(bootstrap, device, mine, surroundings));
-  self->fault_.attach(&self->words()->latch, &self->peers_.own_page(), self->peers_.name(self->rank()), name,
+  self->fault_.attach(&self->words_->latch, &self->peers_.own_page(), self->peers_.name(self->rank()), name,
                       [peers = &self->peers_] { peers->publish(); });
   self->hold_.attach(&self->peers_.own_page().held);
   // The others are through with their part: they learn of a failure from this rank's page.
-  if (Status prepared = contained([&] { return self->prepare(); }); !prepared) {
+  if (Status prepared = contained([&]() -> Status {
+        self->prepare(table);
+        return {};
+      });
+      !prepared) {
     self->fault_.raise(prepared);
     return prepared;
   }
@@ -88,7 +93,7 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share, c
   PeerWait wait(fault_, peers_, nullptr);
   const SplitChoice mine = {color, key, share, last_share_};
   std::vector<SplitChoice> choices(static_cast<size_t>(size()));
-  MailboxBootstrap all(*mailbox_, wait, Purpose::split, peers_);
+  MailboxBootstrap all(connections_->mailbox(), wait, Purpose::split, peers_);
   Status status = all.allgather(&mine, choices.data(), sizeof mine);
   if (!status) {
     fault_.raise(status);  // the messages of the ranks are out of step now
@@ -101,7 +106,7 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share, c
     return Part{nullptr, number};
   }
   const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
-  MailboxBootstrap some(*mailbox_, wait, Purpose::split, members, static_cast<int>(place));
+  MailboxBootstrap some(connections_->mailbox(), wait, Purpose::split, members, static_cast<int>(place));
   auto child = create(device_, kernels_, some, {{}, {}, nullptr, options});
   if (!child && some.broken()) fault_.raise(child.status());
   Part part;
@@ -132,8 +137,7 @@ Result<uint64_t> Communicator::hand_out(const std::vector<int>& some, proto::Uni
 
 Status Communicator::allocate() {
   for (const gpu::Kernel& kernel : kernels_.all) GC_TRY(device_.prepare(kernel));
-  GC_TRY_AS(host_, device_.allocate_host(sizeof(HostWords)));
-  return {};
+  return words_.allocate();
 }
 
 Communicator::~Communicator() {
@@ -146,15 +150,9 @@ Communicator::~Communicator() {
   launcher_.reset();
   copies_.reset();
   user_buffers_.reset();
-  tables_.reset();
-  links_.reset();
-  mesh_.reset();
-  network_mesh_.reset();
-  line_mesh_.reset();
-  landing_mesh_.reset();
+  connections_.reset();
   if (scratch_) device_.release(scratch_);
   if (exchange_memory_) device_.release(exchange_memory_);
-  if (host_.host) device_.release_host(host_);
 }
 
 // An inode is unlike others of its node.
@@ -164,7 +162,7 @@ uint64_t Communicator::key() const {
   return peers_.info(0).control_inode ^ node;
 }
 
-bool Communicator::emulated() const { return !std::strcmp(device_.identity().kind, "emu"); }
+bool Communicator::emulated() const { return is_emulated(device_); }
 
 bool Communicator::has_peers_in_this_process() const noexcept {
   for (int r = 0; r < size(); ++r)
@@ -188,17 +186,12 @@ PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommProperties& 
   return launcher_ ? launcher_->kept(queue, shape) : PlanCache::Hit();
 }
 
-// Before the launch, so that what waits is counted.
-void Communicator::count_for_ends(const TaskQueue& queue, bool captured) noexcept {
-  if (message_counts_) message_counts_->count(queue, captured);
-}
-
 Status Communicator::begin_anew(const TaskQueue& queue, const CommProperties& shape, bool waits) {
   const trace::Span span(trace::What::plan);
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
-  count_for_ends(queue, shape.capturing);
+  connections_->count(queue, shape.capturing);
   if (copies_ && !shape.capturing) {
     GC_TRY_AS(CopyEngines::Taken taken, copies_->take(queue, shape));
     if (taken.ops) return launcher_->begin(*taken.rest, shape, taken.ops, std::move(taken.steps));
@@ -212,7 +205,7 @@ Result<bool> Communicator::begin_again(const PlanCache::Hit& kept, bool waits) {
   if (fault().raised()) return fault_.status();
   const TaskQueue* const queue = launcher_->begin_kept(kept, waits);
   if (!queue) return false;
-  count_for_ends(*queue, false);
+  connections_->count(*queue, false);
   if (copies_) GC_TRY(copies_->count_messages(*queue));
   if (waits && resident_) resident_->call_begins(ResidentKernel::Clock::now());
   return true;
@@ -223,7 +216,7 @@ Result<bool> Communicator::begin_again(const PlanCache::Hit& kept, bool waits) {
 void Communicator::begin_launching() noexcept {
   if (gc_mutant(610)) return;
   launching_.store(true, std::memory_order_release);  // before the proxy is woken; partner: activity()
-  links_->wake();
+  connections_->links().wake();
 }
 
 Result<bool> Communicator::advance(bool holds_end) {
@@ -233,7 +226,7 @@ Result<bool> Communicator::advance(bool holds_end) {
   auto all = contained([&] { return launcher_->advance(holds_end); });
   launched_.store(launcher_->launched(), std::memory_order_release);  // partner: activity()
   launching_.store(false, std::memory_order_release);
-  if (gc_mutant(610)) links_->wake();
+  if (gc_mutant(610)) connections_->links().wake();
   // The peers have launched their part, or will: they must not wait for this rank's.
   if (!all) fault_.raise(all.status());
   return all;
@@ -287,10 +280,7 @@ Result<uint8_t*> Communicator::scratch() {
   return static_cast<uint8_t*>(scratch_);
 }
 
-bool Communicator::done(uint64_t launches) const noexcept {
-  // Acquire: partner is the release of the done word by the kernel's last block.
-  return __atomic_load_n(&words()->done, __ATOMIC_ACQUIRE) >= launches && copies_passed();
-}
+bool Communicator::done(uint64_t launches) const noexcept { return words_.done() >= launches && copies_passed(); }
 
 Status Communicator::wait(uint64_t launches, void (*idle)()) {
   const trace::Span span(trace::What::device);
@@ -328,8 +318,6 @@ int64_t Communicator::grace_ns(bool looks) const noexcept {
   if (looks || gc_mutant(424)) return kWhole;
   return emulated() ? kEmulated : kOnGpus;
 }
-
-uint32_t Communicator::running_in_graphs() const noexcept { return running_launches(words()->in_graphs); }
 
 Status Communicator::may_launch() noexcept {
   return contained([&]() -> Status {

@@ -17,22 +17,16 @@
 #include <vector>
 
 #include "core/comm/aside.h"
+#include "core/comm/connections.h"
 #include "core/comm/handed_ids.h"
-#include "core/comm/stall.h"
-#include "core/connect/channel_links.h"
-#include "core/connect/device_tables.h"
-#include "core/connect/link_breaks.h"
-#include "core/connect/links.h"
-#include "core/connect/mesh.h"
-#include "core/connect/network_mesh.h"
+#include "core/comm/stall_watch.h"
 #include "core/connect/requirements.h"
 #include "core/copy_engine/copy_engines.h"
+#include "core/launch/host_words.h"
 #include "core/launch/launcher.h"
 #include "core/memory/user_buffers.h"
 #include "core/peer/call_records.h"
 #include "core/peer/fault.h"
-#include "core/peer/mailbox.h"
-#include "core/peer/memory_port.h"
 #include "core/peer/peers.h"
 #include "core/plan/collective_send_recv.h"
 #include "core/progress/device_watch.h"
@@ -79,7 +73,7 @@ class Communicator final : public Watched, public GraphUser {
 
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
-  const Nodes& nodes() const { return *nodes_; }
+  const Nodes& nodes() const { return connections_->nodes(); }
   const CommOptions& options() const noexcept { return options_; }
   // Returns a number that is equal on all ranks, and unlike that of every other communicator of a rank's.
   uint64_t key() const;
@@ -88,7 +82,7 @@ class Communicator final : public Watched, public GraphUser {
   bool has_peers_in_this_process() const noexcept;
   // Returns the fault, after a look at what kernels may have reported.
   const Fault& fault() noexcept {
-    if (!fault_.raised() && has_report()) look_at_report();
+    if (!fault_.raised() && words_ && words_.has_report()) look_at_report();
     return fault_;
   }
   // Raises the fault. Where `status` only says that another rank gave up (Code::remote) while a peer's page tells of a
@@ -105,7 +99,7 @@ class Communicator final : public Watched, public GraphUser {
   // Returns what tuner and planner go by for operations on these streams: equal on all ranks. Errors: invalid_usage
   // where some streams are capturing and others are not, and after finish(); the device's.
   Result<CommProperties> shape(const std::vector<gpu::Stream>& streams);
-  bool connected(const Requirements& required) const noexcept;
+  bool connected(const Requirements& required) const noexcept { return connections_->has(required); }
   // Make each all-to-all in place one with two buffers, whose input is put aside before. reserve_aside() comes first,
   // for all queues that are begun together. Its failure latches.
   Status reserve_aside(const TaskQueue& queue);
@@ -175,7 +169,7 @@ class Communicator final : public Watched, public GraphUser {
   Status wait(uint64_t launches, void (*idle)());
 
   // Returns whether nothing runs any more that this rank has launched, as far as it tells.
-  bool ended() const noexcept { return device_failed() || (done(launched()) && running_in_graphs() == 0); }
+  bool ended() const noexcept { return device_failed() || (done(launched()) && words_.running_in_graphs() == 0); }
   // Returns whether it has failed while launches have not left, which may never begin. REQUIRES: finish().
   bool is_stuck() const noexcept { return fault_.raised() && !ended(); }
   // Returns whether the peers are done with this rank's memory: each connected peer is closing, has failed, or is dead,
@@ -194,7 +188,7 @@ class Communicator final : public Watched, public GraphUser {
   Status begin_close(void (*idle)(), int64_t since_ns);
   // Returns whether this process may end as far as the peers' hosts go: they have taken what it has sent them, or are
   // waited for no longer. REQUIRES: begin_close().
-  bool are_ends_taken() noexcept { return links_->are_ends_taken(); }
+  bool are_ends_taken() noexcept { return connections_->links().are_ends_taken(); }
   // Begins to close, and waits until the ends are taken. The second call has no effect.
   Status finish(void (*idle)());
 
@@ -213,7 +207,6 @@ class Communicator final : public Watched, public GraphUser {
   Status begin_anew(const TaskQueue& queue, const CommProperties& shape, bool waits);
   // Begins once more what `kept` was begun for. Returns false where that has made room since.
   Result<bool> begin_again(const PlanCache::Hit& kept, bool waits);
-  void count_for_ends(const TaskQueue& queue, bool captured) noexcept;
   // Counts a caller while it is inside.
   class User {
    public:
@@ -225,58 +218,16 @@ class Communicator final : public Watched, public GraphUser {
    private:
     std::atomic<int>& users_;
   };
-  // The words that kernels and host share.
-  struct HostWords {
-    proto::FaultLatch latch;
-    alignas(64) uint64_t done;
-    proto::Doorbell doorbell;
-    proto::GraphWords in_graphs;
-  };
-  // Capabilities that are equal on all ranks.
-  struct Capabilities {
-    int most_blocks = 1, max_blocks = CommProperties::kNoLimit, channels = 1, pair_channels = 1, pair_lanes = 1,
-        threads = 1;
-    proto::ConnectionShape slots[proto::kLinkKinds] = {};
-    uint64_t one_shot_bytes = 0, all_pairs_bytes = 0, zero_copy_bytes = 0;
-    CopyEngineLimits copies;  // that of reductions may turn 0 in connect()
-    // May turn false in connect().
-    bool mesh = false, line_mesh = false, ll128 = false;
-    const TuningTable* table = nullptr;
-  };
   Communicator(gpu::Device& device, const Kernels& kernels, const CommOptions& options)
-      : device_(device), kernels_(kernels), options_(options), memory_(device) {}
+      : device_(device), kernels_(kernels), options_(options), words_(device) {}
   // Waits a little for the calls of ranks on other nodes, so that compare_calls() compares them.
   void await_calls(void (*idle)()) noexcept;
-  bool over_network() const;
-  bool p2p_everywhere() const;
-  bool tcp_everywhere() const;
   KernelActivity activity() const noexcept;
   Status allocate();
-  Status prepare();
-  void prepare_links();
-  void prepare_copies();
-  void prepare_direct();
+  void prepare(const TuningTable* table);
   CommProperties plain_shape() const;
   Status make_launcher();
   void begin_launching() noexcept;
-  Status make_connections(const Requirements& required, PeerWait& wait);
-  Status compare_requirements(const Requirements& required, PeerWait& wait);
-  Status make_mesh(PeerWait& wait);
-  Status make_network_mesh(PeerWait& wait);
-  Status make_line_mesh(PeerWait& wait);
-  Result<bool> connect_mesh(std::unique_ptr<Mesh>* mesh, PeerWait& wait);
-  bool needs_mesh(const Requirements& required) const noexcept {
-    return required.mesh && capabilities_.mesh && !mesh_ && !network_mesh_;
-  }
-  bool needs_line_mesh(const Requirements& required) const noexcept {
-    return required.line_mesh && capabilities_.line_mesh && !line_mesh_;
-  }
-  bool needs_landing(const Requirements& required) const noexcept;
-  Status make_landing(PeerWait& wait);
-  ChannelNeeds channel_needs(const Requirements& required) const noexcept;
-  Status agree_on_links(const Status& mine, PeerWait& wait);
-  // Returns whether the peer may have memory of this rank open.
-  bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
   bool copies_passed() const noexcept { return !copies_ || copies_->have_passed(); }
   // looks: the calling thread is the caller of begin().
   // since_ns: where a fault is older, kernels get their time to leave from then on.
@@ -286,12 +237,7 @@ class Communicator final : public Watched, public GraphUser {
   int64_t since_fault_ns(int64_t since_ns) const noexcept;
   // Returns whether this rank's device runs nothing any more: then what was launched has ended, whatever it has told.
   bool device_failed() const noexcept { return device_state_ && device_state_->failed(); }
-  // Return the number of the last graph launch that has begun, and of the last one that has ended.
-  uint64_t begun_in_graphs() const noexcept { return __atomic_load_n(&words()->in_graphs.begun, __ATOMIC_RELAXED); }
-  uint64_t ended_in_graphs() const noexcept { return __atomic_load_n(&words()->in_graphs.ended, __ATOMIC_ACQUIRE); }
-  uint32_t running_in_graphs() const noexcept;
   void look_at_graphs() noexcept;
-  Status look_at_links();
   void end_graphs() noexcept;
   bool are_peers_done(bool with_graphs) const noexcept;
   void tell_that_all_have_left() noexcept;
@@ -302,43 +248,23 @@ class Communicator final : public Watched, public GraphUser {
   void await_users(int64_t since_ns) const noexcept;
   void launch_nothing_more() noexcept;
   int64_t grace_ns(bool looks) const noexcept;
-  // Returns whether a kernel has set the latch.
-  bool has_report() const noexcept {
-    // Acquire: partner is the release of kind by the kernel, after the rest.
-    return words() && __atomic_load_n(&words()->latch.kind, __ATOMIC_ACQUIRE) != 0;
-  }
   void look_at_report() noexcept;
   void look_at_device() noexcept;
-  void look_for_timeout() noexcept;
-  Status timed_out(std::chrono::steady_clock::time_point since, long long waited_s, const std::string& others) const;
-  std::string waiting_for(uint64_t launch) const;
-  std::string waiting_in_graphs() const;
-  HostWords* words() const { return static_cast<HostWords*>(host_.host); }
 
   gpu::Device& device_;
   const Kernels kernels_;
   const CommOptions options_;
   std::shared_ptr<const DeviceState> device_state_;
-  DeviceMemoryPort memory_;
+  HostWords words_;
   Peers peers_;
   std::shared_ptr<CauseLog> causes_;
-  std::optional<Nodes> nodes_;
   std::atomic<bool> watchable_{false};  // peers_ is there
   CallRecords calls_{peers_};
   Fault fault_;
-  gpu::HostBlock host_;
-  Capabilities capabilities_;
-  std::unique_ptr<Mailbox> mailbox_;
+  std::unique_ptr<Connections> connections_;
   std::optional<HandedIds> ids_;
-  std::unique_ptr<MessageCounts> message_counts_;  // null: no link goes over a network
-  std::unique_ptr<Links> links_;
-  std::optional<ChannelLinks> channel_links_;
-  std::unique_ptr<Mesh> mesh_, line_mesh_;
-  std::unique_ptr<NetworkMesh> network_mesh_;  // in the place of mesh_
-  std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Exports> exports_;
-  std::unique_ptr<CopyEngines> copies_;  // null where nothing goes by copy engine
-  std::unique_ptr<Mesh> landing_mesh_;
+  std::unique_ptr<CopyEngines> copies_;        // null where nothing goes by copy engine
   std::unique_ptr<UserBuffers> user_buffers_;  // null: turned off
   std::optional<ResidentKernel> resident_;
   GraphHold hold_;
@@ -347,14 +273,12 @@ class Communicator final : public Watched, public GraphUser {
   void* scratch_ = nullptr;
   uint8_t* exchange_memory_ = nullptr;  // null where no allreduce is exchanged
   Aside aside_;
-  bool mesh_tried_ = false;
   uint64_t last_share_ = 0;  // the highest number given
   std::atomic<bool> closing_{false}, given_up_{false};
   std::atomic<int> users_{0};
   std::atomic<uint64_t> launched_{0};   // the launcher writes it, the watchdog reads it
   std::atomic<bool> launching_{false};  // advance() may have launched more than launched_
-  Stall stall_;                         // the watchdog's
-  LinkBreaks link_breaks_;
+  StallWatch stall_{peers_, words_};
   uint64_t begun_at_end_ = 0;     // launches of graphs at the time when no more were allowed; written before closing_
   bool late_graph_told_ = false;  // the watchdog's
 };

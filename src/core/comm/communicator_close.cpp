@@ -73,9 +73,9 @@ Status Communicator::await_graphs(void (*idle)(), int64_t since_ns) {
     look_at_device();
     const bool failed = fault().raised();
     if (device_failed()) break;
-    if (running_in_graphs() == 0 && (failed || !launcher_ || launcher_->rests())) break;
+    if (words_.running_in_graphs() == 0 && (failed || !launcher_ || launcher_->rests())) break;
     if (failed && since_fault_ns(since_ns) > kGraceNs) break;
-    if (running_in_graphs() == 0 && patience && (monotonic_ns() - begin) / 1'000'000'000 > patience) break;
+    if (words_.running_in_graphs() == 0 && patience && (monotonic_ns() - begin) / 1'000'000'000 > patience) break;
     if (idle) idle();
     nanosleep(&kNap, nullptr);
   }
@@ -84,20 +84,20 @@ Status Communicator::await_graphs(void (*idle)(), int64_t since_ns) {
 
 // Launches of graphs end at once from now on: they find the latch as after a fault.
 void Communicator::end_graphs() noexcept {
-  if (!in_graphs() || !words()) return;
-  __atomic_store_n(&words()->latch.abort, 1u, __ATOMIC_RELAXED);
+  if (!in_graphs() || !words_) return;
+  __atomic_store_n(&words_->latch.abort, 1u, __ATOMIC_RELAXED);
   hold_.end();
 }
 
 // REQUIRES: done(launched()), or a fault.
 void Communicator::launch_nothing_more() noexcept {
-  begun_at_end_ = begun_in_graphs();
+  begun_at_end_ = words_.begun_in_graphs();
   __atomic_store_n(&peers_.own_page().begun, begun_at_end_, __ATOMIC_RELAXED);  // before tell_closing()
   closing_ = true;
   const bool orderly = !fault_.raised();
-  if (orderly) fault_.close();                // before the others can fail of it
-  if (orderly || has_left()) tell_closing();  // else the watchdog does, when they have
-  if (orderly) links_->finish();              // peers that rest receive once they know
+  if (orderly) fault_.close();                  // before the others can fail of it
+  if (orderly || has_left()) tell_closing();    // else the watchdog does, when they have
+  if (orderly) connections_->links().finish();  // peers that rest receive once they know
 }
 
 void Communicator::tell_closing() noexcept {
@@ -118,7 +118,7 @@ bool Communicator::are_peers_done(bool with_graphs) const noexcept {
   // of graphs may be launched again: they reach this rank's memory at its own address.
   const bool lands = copies_ && copies_->lands();
   for (int r = 0; r < size(); ++r) {
-    if (!reached_by(r) || (!with_graphs && fault_.raised() && peers_.silent(r))) continue;
+    if (!connections_->reach(r) || (!with_graphs && fault_.raised() && peers_.silent(r))) continue;
     const bool held = peers_.held(r);
     const bool until_left = lands || held || peers_.in_this_process(r);
     if (!(until_left ? peers_.left(r) : peers_.gone(r)) || (held && with_graphs)) return false;
@@ -133,7 +133,7 @@ void Communicator::await_peers(int64_t since_ns) const noexcept {
   constexpr timespec kNap = {0, 1'000'000};
   const auto all_left = [this] {
     for (int r = 0; r < size(); ++r)
-      if (reached_by(r) && !peers_.left(r) && !peers_.silent(r)) return false;
+      if (connections_->reach(r) && !peers_.left(r) && !peers_.silent(r)) return false;
     return true;
   };
   while (!all_left() && since_fault_ns(since_ns) < kPatienceNs) nanosleep(&kNap, nullptr);

@@ -1,5 +1,7 @@
 # Room core/connect: links, mesh, trees, device tables.
 GC_CORE_SOURCES += \
+	src/core/connect/capabilities.cpp \
+	src/core/connect/capabilities.h \
 	src/core/connect/channel_links.cpp \
 	src/core/connect/channel_links.h \
 	src/core/connect/device_tables.cpp \

@@ -39,7 +39,8 @@ uint64_t CopyEngines::groups_passed() const noexcept {
 
 std::string CopyEngines::waiting_for() {
   std::string message = messages_.waiting_for();
-  if (const CopyReduction* const reduction = watched(); reduction && message.empty()) message = reduction->waiting_for();
+  if (const CopyReduction* const reduction = watched(); reduction && message.empty())
+    message = reduction->waiting_for();
   return message;
 }
 

@@ -58,9 +58,9 @@ class CopyEngines {
   // Returns what is waited for, for reports; "" for nothing.
   std::string waiting_for();
 
-  // The watchdog calls these. tell() tells the peers whether this rank can start copies. look_for_freed() looks for memory
-  // of the peers that is gone.
-  // give_up(), again and again after a fault, lets the streams go on that wait for copies.
+  // The watchdog calls these. tell() tells the peers whether this rank can start copies. look_for_freed() looks for
+  // memory of the peers that is gone. give_up(), again and again after a fault, lets the streams go on that wait for
+  // copies.
   void tell() noexcept { messages_.tell_if_kept_out(); }
   void look_for_freed() noexcept { messages_.look_for_freed(); }
   void give_up() noexcept;

@@ -4,6 +4,7 @@ GC_CORE_SOURCES += \
 	src/core/launch/graph_memory.h \
 	src/core/launch/graph_users.cpp \
 	src/core/launch/graph_users.h \
+	src/core/launch/host_words.h \
 	src/core/launch/launcher.cpp \
 	src/core/launch/launcher.h \
 	src/core/launch/plan_cache.cpp \

@@ -197,12 +197,6 @@ Status Launcher::launch_rest(bool holds_end, bool* all) {
   return {};
 }
 
-uint32_t running_launches(const proto::GraphWords& graphs) noexcept {
-  const uint64_t ended = __atomic_load_n(&graphs.ended, __ATOMIC_ACQUIRE);
-  const auto running = static_cast<int32_t>(__atomic_load_n(&graphs.begun, __ATOMIC_RELAXED) - ended);
-  return running > 0 ? static_cast<uint32_t>(running) : 0;
-}
-
 bool Launcher::any_graph_runs() const noexcept {
   return context_.graphs_told && running_launches(*context_.graphs_told) != 0;
 }

@@ -22,6 +22,7 @@
 
 #include "base/observe/causes.h"
 #include "core/launch/graph_memory.h"
+#include "core/launch/host_words.h"
 #include "core/launch/plan_cache.h"
 #include "core/launch/resident_kernel.h"
 #include "core/launch/stream_ops.h"
@@ -52,9 +53,6 @@ struct LaunchContext {
   const proto::GraphWords* graphs_told = nullptr;  // in_graphs as the host sees it
   const DeviceState* device_state = nullptr;       // null: nobody watches the device
 };
-
-// Returns how many launches of graphs have begun and not ended, as their kernels tell.
-uint32_t running_launches(const proto::GraphWords& graphs) noexcept;
 
 class Launcher final : public InFlight {
  public:

@@ -11,8 +11,7 @@ Status StallWatch::look(uint64_t launched, CopyEngines* copies) {
   const uint64_t run = __atomic_load_n(&words_->done, __ATOMIC_RELAXED), in_graphs = words_.ended_in_graphs();
   const uint32_t running = gc_mutant(142) != 0 ? 0 : words_.running_in_graphs();
   if (!goes_on(run + passed + in_graphs, launched + begun + in_graphs + running)) return {};
-  const long long waited =
-      std::chrono::duration_cast<std::chrono::seconds>(RunningClock::now() - since_).count();
+  const long long waited = std::chrono::duration_cast<std::chrono::seconds>(RunningClock::now() - since_).count();
   const auto is_over = [&](int64_t seconds) { return seconds && waited >= seconds; };
   const bool reports = !is_told_ && is_over(params().report_after), ends = is_over(peers_.timeout());
   if (!reports && !ends) return {};

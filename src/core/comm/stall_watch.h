@@ -33,8 +33,8 @@ class StallWatch {
   const Peers& peers_;
   const HostWords& words_;
   uint64_t done_ = 0;
-  RunningClock::time_point since_ = {};                // time that this process is stopped does not count
-  std::chrono::steady_clock::time_point began_ = {};   // by the clock by which pauses are told
+  RunningClock::time_point since_ = {};               // time that this process is stopped does not count
+  std::chrono::steady_clock::time_point began_ = {};  // by the clock by which pauses are told
   bool is_told_ = false;
 };
 

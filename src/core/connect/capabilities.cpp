@@ -95,8 +95,7 @@ bool is_emulated(const gpu::Device& device) { return !std::strcmp(device.identit
 
 bool goes_over_network(const Peers& peers) {
   const int64_t transport = params().transport;
-  return peers.on_several_nodes() ||
-         ((transport == kTransportTcp || transport == kTransportVerbs) && peers.size() > 1);
+  return peers.on_several_nodes() || ((transport == kTransportTcp || transport == kTransportVerbs) && peers.size() > 1);
 }
 
 bool goes_over_p2p(const Peers& peers) {

@@ -22,7 +22,7 @@ GC_MESH_LINES_TEST_SOURCES = test/unit/net/mesh_lines_test.cpp test/proto/mesh_p
 test_unit_net_mesh_lines_test_SOURCES = $(GC_MESH_LINES_TEST_SOURCES)
 test_unit_net_mesh_lines_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/tcp_test
-test_unit_net_tcp_test_SOURCES = test/unit/net/tcp_test.cpp test/unit/net/link_kernels.h
+test_unit_net_tcp_test_SOURCES = test/unit/net/tcp_test.cpp test/resources.h test/unit/net/link_kernels.h
 test_unit_net_tcp_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 if HAVE_VERBS
 # The tests open this library by dlopen, in the place of libibverbs.

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../resources.h"
 #include "base/params.h"
 #include "link_kernels.h"
 #include "net/bootstrap/interfaces.h"
@@ -381,8 +382,11 @@ TEST(TcpLink, ManyOpenFiles) {
     ASSERT_TRUE((*receiver)->connect((*sender)->blob()));
     rlimit before;
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-    const UniqueFd first_free(dup(STDERR_FILENO));
-    const rlimit none_left = {static_cast<rlim_t>(first_free.get()) + 2, before.rlim_max};
+    std::vector<UniqueFd> taken;  // up to a number behind all that are open
+    taken.emplace_back(dup(STDERR_FILENO));
+    const int past_all = taken[0].get() + open_descriptors();
+    while (taken.back().get() < past_all) taken.emplace_back(dup(STDERR_FILENO));
+    const rlimit none_left = {static_cast<rlim_t>(taken.back().get()) + 2, before.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
     const Status dialed = (*sender)->connect((*receiver)->blob());
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(for_good ? 10'000 : 300);

@@ -1,27 +1,17 @@
-# Room coll: MPI's collectives: requests, blocking, nonblocking, persistent.
+# Room coll: MPI's collectives: what the component calls, and blocking collectives.
 GC_COLL_SOURCES = \
 	src/coll/abi.cpp \
-	src/coll/device_hints.cpp \
-	src/coll/device_hints.h \
 	src/coll/mpi_communicator.cpp \
 	src/coll/mpi_communicator.h \
-	src/coll/persistent_requests.cpp \
-	src/coll/persistent_requests.h \
 	src/coll/reduce_local.cpp \
 	src/coll/reduce_local.h \
-	src/coll/request.cpp \
-	src/coll/request.h \
-	src/coll/request_launcher.cpp \
-	src/coll/request_launcher.h \
-	src/coll/request_queue.cpp \
-	src/coll/request_queue.h \
-	src/coll/request_queue_steps.cpp \
 	src/coll/traced_calls.cpp \
 	src/coll/traced_calls.h \
 	src/coll/traced_messages.cpp \
 	src/coll/traced_messages.h
 include src/coll/call/Makefile.mk
 include src/coll/match/Makefile.mk
+include src/coll/request/Makefile.mk
 include src/coll/runtime/Makefile.mk
 include src/coll/shared_gpu/Makefile.mk
 

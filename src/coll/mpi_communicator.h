@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "abi/abi.h"
-#include "coll/device_hints.h"
+#include "coll/call/device_hints.h"
 #include "coll/match/blocking_order.h"
 #include "coll/match/call_matcher.h"
-#include "coll/request_queue.h"
+#include "coll/request/request_queue.h"
 #include "coll/runtime/kept_calls.h"
 #include "coll/runtime/mpi_runtime.h"
 #include "coll/shared_gpu/group_runtime.h"

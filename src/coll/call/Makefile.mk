@@ -1,6 +1,8 @@
 # Room coll/call: an MPI call becomes tasks of this device.
 GC_COLL_SOURCES += \
 	src/coll/call/call_bytes.h \
+	src/coll/call/device_hints.cpp \
+	src/coll/call/device_hints.h \
 	src/coll/call/device_part.cpp \
 	src/coll/call/device_part.h \
 	src/coll/call/moves.cpp \

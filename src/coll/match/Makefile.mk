@@ -18,9 +18,5 @@ GC_COLL_SOURCES += \
 	src/coll/match/component.h \
 	src/coll/match/launch_numbers.cpp \
 	src/coll/match/launch_numbers.h \
-	src/coll/match/line_window.cpp \
-	src/coll/match/line_window.h \
-	src/coll/match/persistent_schedule.cpp \
-	src/coll/match/persistent_schedule.h \
 	src/coll/match/rank_failures.cpp \
 	src/coll/match/rank_failures.h

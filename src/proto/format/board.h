@@ -32,7 +32,7 @@
  *
  * A rank with host memory alone does not wait, as most often all ranks have host memory. But where others have told by
  * `device_hints` that they would rather run a function on the device, a rank waits, as long as that pays
- * (coll/device_hints.h).
+ * (coll/call/device_hints.h).
  *
  * A nonblocking collective is begun, and the program goes on. A rank that has device memory in s, or refuses s, keeps
  * the line until it knows that s goes through the host, or that every rank has read the line or comes through the host.

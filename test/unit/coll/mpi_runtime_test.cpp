@@ -14,7 +14,7 @@
 
 #include "base/params.h"
 #include "coll/match/board_line.h"
-#include "coll/request_launcher.h"
+#include "coll/request/request_launcher.h"
 #include "gpucoll/gpucoll.h"
 
 namespace gpucoll::coll {

@@ -1,5 +1,5 @@
 // Which calls are small: all that a queue moves counts.
-#include "coll/request.h"
+#include "coll/request/request.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "coll/persistent_requests.h"
+#include "coll/request/persistent_requests.h"
 
 #include <utility>
 

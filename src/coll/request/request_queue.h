@@ -24,9 +24,9 @@
 #include <mutex>
 #include <vector>
 
-#include "coll/device_hints.h"
-#include "coll/match/line_window.h"
-#include "coll/persistent_requests.h"
+#include "coll/call/device_hints.h"
+#include "coll/request/line_window.h"
+#include "coll/request/persistent_requests.h"
 #include "coll/shared_gpu/group_runtime.h"
 #include "mpi/progress_thread.h"
 

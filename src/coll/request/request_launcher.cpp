@@ -1,4 +1,4 @@
-#include "coll/request_launcher.h"
+#include "coll/request/request_launcher.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "coll/device_hints.h"
+#include "coll/call/device_hints.h"
 
 #include <algorithm>
 

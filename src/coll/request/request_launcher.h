@@ -13,7 +13,7 @@
 #include <span>
 #include <thread>
 
-#include "coll/request.h"
+#include "coll/request/request.h"
 
 namespace gpucoll::coll {
 

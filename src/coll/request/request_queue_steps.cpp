@@ -5,7 +5,7 @@
 #include "base/mutant.h"
 #include "base/params.h"
 #include "coll/match/board_line.h"
-#include "coll/request_queue.h"
+#include "coll/request/request_queue.h"
 
 namespace gpucoll::coll {
 namespace {}  // namespace

@@ -1,4 +1,4 @@
-#include "coll/match/persistent_schedule.h"
+#include "coll/request/persistent_schedule.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "coll/request.h"
+#include "coll/request/request.h"
 
 #include <utility>
 

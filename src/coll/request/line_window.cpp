@@ -1,4 +1,4 @@
-#include "coll/match/line_window.h"
+#include "coll/request/line_window.h"
 
 namespace gpucoll::coll {
 

@@ -1,4 +1,4 @@
-#include "coll/request_queue.h"
+#include "coll/request/request_queue.h"
 
 #include <sched.h>
 

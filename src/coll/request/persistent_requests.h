@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "coll/match/persistent_schedule.h"
-#include "coll/request_launcher.h"
+#include "coll/request/persistent_schedule.h"
+#include "coll/request/request_launcher.h"
 #include "coll/shared_gpu/group_runtime.h"
 
 namespace gpucoll::coll {

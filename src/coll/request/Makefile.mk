@@ -1,0 +1,15 @@
+# Room coll/request: nonblocking and persistent collectives.
+GC_COLL_SOURCES += \
+	src/coll/request/line_window.cpp \
+	src/coll/request/line_window.h \
+	src/coll/request/persistent_requests.cpp \
+	src/coll/request/persistent_requests.h \
+	src/coll/request/persistent_schedule.cpp \
+	src/coll/request/persistent_schedule.h \
+	src/coll/request/request.cpp \
+	src/coll/request/request.h \
+	src/coll/request/request_launcher.cpp \
+	src/coll/request/request_launcher.h \
+	src/coll/request/request_queue.cpp \
+	src/coll/request/request_queue.h \
+	src/coll/request/request_queue_steps.cpp

@@ -10,6 +10,8 @@ GC_COLL_SOURCES += \
 	src/coll/request/request.h \
 	src/coll/request/request_launcher.cpp \
 	src/coll/request/request_launcher.h \
+	src/coll/request/request_order.cpp \
+	src/coll/request/request_order.h \
 	src/coll/request/request_queue.cpp \
 	src/coll/request/request_queue.h \
 	src/coll/request/request_queue_steps.cpp

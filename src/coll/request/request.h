@@ -37,6 +37,8 @@ struct Request : gc_pending {
   bool is_persistent() const noexcept { return call.place.function & GC_PERSISTENT; }
   // Returns whether the application has made it, but waits for nothing of it.
   bool is_idle() const noexcept { return is_persistent() && !start_requested; }
+  // Returns whether the other ranks are still to answer it: it has been published, but there is no verdict.
+  bool waits_for_others() const noexcept { return stage == Stage::published && state == GC_WAITS; }
   // Returns whether launching the call takes longer than its work: then it is worth sharing a launch. REQUIRES:
   // on_device.
   bool is_small() const noexcept;

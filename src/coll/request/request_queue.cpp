@@ -165,7 +165,7 @@ Result<Request*> RequestQueue::start(uint32_t function, const gc_call* device_ca
     std::lock_guard lock(mutex_);
     enqueue(call, function, device_call);
     go_on();
-    if (!call->is_persistent()) go_on_a_little_while([&] { return is_undecided(*call); });
+    if (!call->is_persistent()) go_on_a_little_while([&] { return is_first(*call) && call->waits_for_others(); });
   }
   leave_to_thread();
   return call;
@@ -206,11 +206,7 @@ void RequestQueue::leave_to_thread() {
   if (waits() && !on_thread_.exchange(true)) ProgressThread::instance().add(this);
 }
 
-// Returns whether it is the first of the queue and waits for other ranks.
-bool RequestQueue::is_undecided(const Request& call) const {
-  return !queue_.empty() && queue_.front() == &call && call.stage == Request::Stage::published &&
-         call.state == GC_WAITS;
-}
+bool RequestQueue::is_first(const Request& call) const { return !queue_.empty() && queue_.front() == &call; }
 
 template <class Condition>
 void RequestQueue::go_on_a_little_while(const Condition& condition) {
@@ -301,7 +297,7 @@ void RequestQueue::publish_starts() {
   {
     const log::Later lines;
     std::lock_guard lock(mutex_);
-    if (description_.size > 1) first_ready_.store(GC_NUMBER_COMING);  // as in publish()
+    order_.expect_number();
     persistent_.publish_starts();
     go_on();
     go_on_a_little_while([&] { return persistent_.any_started(); });
@@ -373,19 +369,6 @@ uint32_t RequestQueue::flags_of(size_t at) const {
   return undecided && next ? GC_LINE_SMALL | GC_LINE_WAITS : GC_LINE_SMALL;
 }
 
-void RequestQueue::give_number(Request& call) {
-  call.own_number = matcher_.numbers().give_number(call.call.place);
-  if (description_.size > 1) first_ready_.store(call.own_number);
-}
-
-// For the first of the queue, not before: those in front of it may have to be begun on the host.
-void RequestQueue::get_ready(Request& call) {
-  if (description_.size > 1) first_ready_.store(GC_NUMBER_COMING);  // before others see it: no thread must pass by
-  matcher_.numbers().get_ready(call.call.place);
-  give_number(call);
-  ProgressThread::instance().hurry();
-}
-
 void RequestQueue::publish(Request& call, uint32_t flags) {
   const CallId& place = call.call.place;
   call.line.flags |= flags;
@@ -395,10 +378,10 @@ void RequestQueue::publish(Request& call, uint32_t flags) {
   const bool refuses = !call.wrong && !runtime_of(call).staging();
   if (call.on_device || refuses) window_.keep(place.number);
   const bool ready = call.on_device && !refuses && &call == queue_.front();
-  if (ready && description_.size > 1) first_ready_.store(GC_NUMBER_COMING);
+  if (ready) order_.expect_number();
   call.line.number = ready ? GC_NUMBER_COMING : GC_NUMBER_NONE;
   matcher_.publish(place, refuses ? uint32_t{GC_KIND_REFUSED} : kind_of(call), call.line);
-  if (ready) give_number(call);
+  if (ready) order_.give_number(call);
 }
 
 void RequestQueue::publish_more() {

@@ -27,6 +27,7 @@
 #include "coll/call/device_hints.h"
 #include "coll/request/line_window.h"
 #include "coll/request/persistent_requests.h"
+#include "coll/request/request_order.h"
 #include "coll/shared_gpu/group_runtime.h"
 #include "mpi/progress_thread.h"
 
@@ -44,7 +45,8 @@ class RequestQueue final : public ProgressClient {
         groups_(groups),
         launcher_(runtime),
         window_(matcher),
-        persistent_(description, matcher, causes, [this](uint64_t number) { return may_start(number); }) {}
+        persistent_(description, matcher, causes, [this](uint64_t number) { return order_.may_start(number); }),
+        order_(description, matcher, persistent_, groups, this) {}
   ~RequestQueue() override { stop(); }
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
@@ -72,8 +74,8 @@ class RequestQueue final : public ProgressClient {
   void raise_faults(const Status& why);
   // Returns whether any call has not been begun.
   bool queued() const noexcept { return n_queued_.load() != 0; }
-  uint64_t first_ready() const noexcept override { return first_ready_.load(); }
-  uint64_t first_due() const noexcept override { return first_due_.load(); }
+  uint64_t first_ready() const noexcept override { return order_.first_ready(); }
+  uint64_t first_due() const noexcept override { return order_.first_due(); }
   bool puts_behind(uint64_t number) override;
   // Returns whether no call runs on the device.
   bool settled();
@@ -93,7 +95,7 @@ class RequestQueue final : public ProgressClient {
   bool passes_by(uint32_t function);
   Request* take_spare();
   void recycle(Request* call);
-  bool is_undecided(const Request& call) const;
+  bool is_first(const Request& call) const;
   template <class Condition>
   void go_on_a_little_while(const Condition& condition);
   // Returns whether any call waits for other ranks.
@@ -110,19 +112,9 @@ class RequestQueue final : public ProgressClient {
   Status await_line(Request& call);
   void publish_more();
   uint32_t flags_of(size_t at) const;
-  void give_number(Request& call);
-  void get_ready(Request& call);
   void publish(Request& call, uint32_t flags);
   void pop_first();
   void note_first();
-  bool is_due(const Request& call) const;
-  bool is_first_unnumbered() const noexcept;
-  uint64_t first_unnumbered() const noexcept;
-  bool find_number(Request& call);
-  Request* find_due();
-  bool puts_first_behind(uint64_t number);
-  bool may_launch(Request& call);
-  bool may_start(uint64_t number);
   void go_on();
   bool step(Request& call);
   Result<bool> try_step(Request& call);
@@ -163,12 +155,10 @@ class RequestQueue final : public ProgressClient {
   RequestLauncher launcher_;
   LineWindow window_;
   PersistentRequests persistent_;
+  RequestOrder order_;
   std::mutex mutex_;
   std::deque<Request*> queue_;
   std::atomic<size_t> n_queued_{0};  // of queue_
-  std::atomic<uint64_t> first_ready_{0}, first_due_{0};
-  const Request* due_ = nullptr;  // the call to be launched first, once it has a number
-  uint64_t due_start_ = 0;        // the number of the start to be launched first; 0: none has one
   // The device runs on processors, or several ranks may wait for one that launches for them.
   std::atomic<bool> needs_processors_{false};
   std::atomic<bool> on_thread_{false};  // the ProgressThread's thread has it, or is about to get it

@@ -8,90 +8,6 @@
 #include "coll/request/request_queue.h"
 
 namespace gpucoll::coll {
-namespace {}  // namespace
-
-// ---- the first of the queue: the launch order ----
-
-// Returns whether this rank is ready for the first of the queue, but may not know its number.
-bool RequestQueue::is_first_unnumbered() const noexcept {
-  if (due_ || queue_.empty()) return false;
-  const Request& first = *queue_.front();
-  return is_undecided(first) && first.own_number && !first.is_persistent();
-}
-
-uint64_t RequestQueue::first_unnumbered() const noexcept {
-  if (persistent_.any_started()) return GC_NUMBER_COMING;
-  return is_first_unnumbered() ? queue_.front()->own_number : 0;
-}
-
-void RequestQueue::note_first() {
-  n_queued_.store(queue_.size());
-  if (description_.size == 1) return;  // what waits for no other rank stands in nobody's way
-  due_ = find_due();
-  due_start_ = persistent_.first_due();
-  const uint64_t first = due_ ? due_->number : 0;
-  first_due_.store(first && (!due_start_ || first <= due_start_) ? first : due_start_);
-  first_ready_.store(first_unnumbered());
-}
-
-bool RequestQueue::is_due(const Request& call) const {
-  switch (call.state == GC_HOST_TURN ? Request::Stage::queued : call.stage) {
-    case Request::Stage::joining:
-    case Request::Stage::agreed:
-    case Request::Stage::preparing:
-    case Request::Stage::launching: return !call.is_persistent();
-    case Request::Stage::in_group: return groups_.is_to_launch();
-    default: return false;
-  }
-}
-
-// Returns whether the call has a number. Once it is ready everywhere it has one soon.
-bool RequestQueue::find_number(Request& call) {
-  if (call.number) return true;
-  if (!call.own_number || !call.on_device || !call.wrong) return false;
-  const auto verdict = matcher_.look(call.wait);
-  if (!verdict || *verdict != CallMatcher::Verdict::device) return false;
-  call.number = matcher_.numbers().number_of(call.call.place, &call.wait.rank);
-  return call.number;
-}
-
-// Returns the call that this rank is to launch first, where it has a number: it is the first of the queue, as this rank
-// is not ready for others.
-Request* RequestQueue::find_due() {
-  if (queue_.empty()) return nullptr;
-  Request& first = *queue_.front();
-  const bool numbered = is_undecided(first) && !first.is_persistent() && find_number(first);
-  return numbered || is_due(first) ? &first : nullptr;
-}
-
-// As puts_behind(). REQUIRES: note_first() has been called since the last change.
-bool RequestQueue::puts_first_behind(uint64_t number) {
-  return !is_first_unnumbered() || matcher_.numbers().puts_behind(queue_.front()->call.place, number);
-}
-
-bool RequestQueue::puts_behind(uint64_t number) {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
-  note_first();
-  return puts_first_behind(number) && persistent_.puts_behind(number);
-}
-
-// Returns whether everything with smaller numbers is launched (progress_thread.h), also that of this communicator,
-// which the ProgressThread takes for one.
-bool RequestQueue::may_launch(Request& call) {
-  if (description_.size == 1) return true;
-  persistent_.look();
-  note_first();
-  if (due_start_ && due_start_ < call.number) return false;
-  return persistent_.puts_behind(call.number) && ProgressThread::instance().launch_earlier(call.number, this);
-}
-
-bool RequestQueue::may_start(uint64_t number) {
-  if (description_.size == 1) return true;
-  note_first();
-  if (due_ && due_->number <= number) return false;
-  return puts_first_behind(number) && ProgressThread::instance().launch_earlier(number, this);
-}
 
 // The next one waits from now on.
 void RequestQueue::pop_first() {
@@ -100,6 +16,18 @@ void RequestQueue::pop_first() {
   if (n_published_) --n_published_;
   note_first();
   if (!queue_.empty()) queue_.front()->wait.start = Clock::now();
+}
+
+void RequestQueue::note_first() {
+  n_queued_.store(queue_.size());
+  order_.set_first(queue_.empty() ? nullptr : queue_.front());
+}
+
+bool RequestQueue::puts_behind(uint64_t number) {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  order_.look();
+  return order_.puts_behind(number);
 }
 
 void RequestQueue::go_on() {
@@ -177,7 +105,7 @@ Result<bool> RequestQueue::decide(Request& call) {
     return false;
   }
   GC_TRY(matcher_.failures().usable());
-  if (!call.own_number) get_ready(call);
+  if (!call.own_number) order_.get_ready(call);
   call.wait.runtime = runtime_of(call).get();
   GC_TRY_AS(const CallMatcher::Verdict verdict, matcher_.look(call.wait));
   if (verdict == CallMatcher::Verdict::waiting) {
@@ -193,7 +121,7 @@ Result<bool> RequestQueue::decide(Request& call) {
     return false;
   }
   if (verdict == CallMatcher::Verdict::refused) return end_refused(call, matcher_.refusal_of(call.wait.rank, place));
-  if (!find_number(call)) {
+  if (!order_.find_number(call)) {
     if (time_to_look_around(call)) GC_TRY(matcher_.watch().look_around(call.wait));
     return false;
   }
@@ -299,7 +227,7 @@ Result<bool> RequestQueue::run_agreed(Request& call) {
 Result<bool> RequestQueue::run_in_group(Request& call) {
   GroupRuntime::Outcome outcome;
   do {
-    if (groups_.is_ready() && !may_launch(call)) return false;
+    if (groups_.is_ready() && !order_.may_launch(call)) return false;
     GC_TRY_AS(outcome, groups_.step(call.call));
   } while (outcome == GroupRuntime::Outcome::ready);
   if (outcome == GroupRuntime::Outcome::done) call.end_with({});
@@ -336,7 +264,7 @@ Result<bool> RequestQueue::place(Request& call) {
   call.stage = Request::Stage::resting;
   if (call.start_requested) {
     persistent_.start(call);
-    if (description_.size > 1) first_ready_.store(GC_NUMBER_COMING);  // as in publish()
+    order_.expect_number();
     persistent_.publish_starts();
   } else {
     __atomic_store_n(&call.state, int{GC_READY}, __ATOMIC_RELEASE);  // partner: the component's look
@@ -365,7 +293,7 @@ Result<bool> RequestQueue::can_go_along(DeviceCall& call) {
 }
 
 Result<bool> RequestQueue::launch(Request& call) {
-  if (!may_launch(call)) return false;
+  if (!order_.may_launch(call)) return false;
   together_.assign(1, &call);
   for (size_t i = 1; i < queue_.size() && queue_[i]->stage == Request::Stage::agreed; ++i) {
     GC_TRY_AS(const bool goes_along, can_go_along(queue_[i]->call));

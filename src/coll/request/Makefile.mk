@@ -14,4 +14,6 @@ GC_COLL_SOURCES += \
 	src/coll/request/request_order.h \
 	src/coll/request/request_queue.cpp \
 	src/coll/request/request_queue.h \
-	src/coll/request/request_queue_steps.cpp
+	src/coll/request/request_queue_steps.cpp \
+	src/coll/request/request_sequence.cpp \
+	src/coll/request/request_sequence.h

@@ -3,6 +3,12 @@
 #include <utility>
 
 namespace gpucoll::coll {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
+
+}  // namespace
 
 bool Request::is_small() const noexcept {
   constexpr uint64_t kSmallBytes = uint64_t{64} << 10;
@@ -14,6 +20,15 @@ bool Request::is_small() const noexcept {
   for (const proto::PackItem& copy : queue.spread) bytes += copy.bytes;
   return bytes <= kSmallBytes;
 }
+
+bool Request::time_to_look_around() {
+  const auto now = Clock::now();
+  if (now < next_look_around) return false;
+  next_look_around = now + kBetweenLooksAround;
+  return true;
+}
+
+void Request::look_around_later() { next_look_around = wait.start + kBetweenLooksAround; }
 
 void Request::end_with(Status status) {
   const bool good = status.ok();

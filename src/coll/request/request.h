@@ -13,6 +13,7 @@
 
 namespace gpucoll::coll {
 
+class GroupRuntime;
 class RequestQueue;
 
 struct Request : gc_pending {
@@ -42,6 +43,9 @@ struct Request : gc_pending {
   // Returns whether launching the call takes longer than its work: then it is worth sharing a launch. REQUIRES:
   // on_device.
   bool is_small() const noexcept;
+  // Returns whether the call has not looked around for a while, and notes that it does now.
+  bool time_to_look_around();
+  void look_around_later();
   // Ends a call. For a persistent one it ends the start that is under way; where none is, all later starts will end so.
   void end_with(Status status);
   // Ends an idle one, that cannot be started any more: says nothing before a start is tried.
@@ -50,6 +54,9 @@ struct Request : gc_pending {
   void end() noexcept;
 
   RequestQueue& owner;
+  // Where it runs; where ranks share a device: their groups.
+  MpiRuntime* runtime = nullptr;
+  GroupRuntime* groups = nullptr;
   Stage stage = Stage::queued;
   uint64_t own_number = 0;  // this rank's (gc_board_line::number), or less; 0: it is not ready for the call
   uint64_t number = 0;      // in the launch order; 0: not known

@@ -19,15 +19,14 @@
 #pragma once
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "coll/call/device_hints.h"
-#include "coll/request/line_window.h"
 #include "coll/request/persistent_requests.h"
 #include "coll/request/request_order.h"
+#include "coll/request/request_sequence.h"
 #include "coll/shared_gpu/group_runtime.h"
 #include "mpi/progress_thread.h"
 
@@ -44,9 +43,9 @@ class RequestQueue final : public ProgressClient {
         runtime_(runtime),
         groups_(groups),
         launcher_(runtime),
-        window_(matcher),
         persistent_(description, matcher, causes, [this](uint64_t number) { return order_.may_start(number); }),
-        order_(description, matcher, persistent_, groups, this) {}
+        order_(description, matcher, persistent_, groups, this),
+        sequence_(description, matcher, order_) {}
   ~RequestQueue() override { stop(); }
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
@@ -73,7 +72,7 @@ class RequestQueue final : public ProgressClient {
   // Raises the fault of all runtime communicators of this MPI communicator.
   void raise_faults(const Status& why);
   // Returns whether any call has not been begun.
-  bool queued() const noexcept { return n_queued_.load() != 0; }
+  bool queued() const noexcept { return sequence_.any(); }
   uint64_t first_ready() const noexcept override { return order_.first_ready(); }
   uint64_t first_due() const noexcept override { return order_.first_due(); }
   bool puts_behind(uint64_t number) override;
@@ -89,42 +88,25 @@ class RequestQueue final : public ProgressClient {
   void release();
 
  private:
-  static constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
   using Clock = std::chrono::steady_clock;
 
   bool passes_by(uint32_t function);
-  Request* take_spare();
+  Request* take_spare(uint32_t function);
   void recycle(Request* call);
-  bool is_first(const Request& call) const;
   template <class Condition>
   void go_on_a_little_while(const Condition& condition);
   // Returns whether any call waits for other ranks.
   bool waits() const noexcept { return queued() || persistent_.any_started(); }
   void leave_to_thread();
-  MpiRuntime& runtime_of(const Request& call) noexcept {
-    return call.is_persistent() ? persistent_.runtime() : runtime_;
-  }
-  GroupRuntime& groups_of(const Request& call) noexcept {
-    return call.is_persistent() ? persistent_.groups() : groups_;
-  }
-  void plan(Request* call, uint32_t function, const gc_call* device_call);
-  void enqueue(Request* call, uint32_t function, const gc_call* device_call);
-  Status await_line(Request& call);
-  void publish_more();
-  uint32_t flags_of(size_t at) const;
-  void publish(Request& call, uint32_t flags);
+  void plan(Request* call, const gc_call* device_call);
+  void enqueue(Request* call, const gc_call* device_call);
   void pop_first();
-  void note_first();
   void go_on();
   bool step(Request& call);
   Result<bool> try_step(Request& call);
   Result<bool> decide(Request& call);
   Result<bool> join(Request& call);
   bool is_held(const Request& call);
-  Result<size_t> find_batch_size();
-  bool joins(size_t at) const;
-  Result<Request*> find_late(size_t n);
-  bool joins_everywhere(size_t at);
   Result<bool> run_agreed(Request& call);
   Result<bool> run_on_device(Request& call);
   Result<bool> run_in_group(Request& call);
@@ -137,13 +119,10 @@ class RequestQueue final : public ProgressClient {
   void weigh(const Request& call, bool on_device) noexcept;
   void give_up(Request& call, Status status);
   void end_quietly(Request& call, Status status);
-  // Returns whether the application waits for any call of the queue.
-  bool is_queue_awaited() const noexcept;
   // Returns the place of the first call of the queue, or of the next one.
   CallId first_place() const noexcept;
   void give_up_starts(Status status);
   void refuse_start(Request& call, Status why);
-  bool time_to_look_around(Request& call) const;
   void look_at_running();
 
   gc_comm& comm_;
@@ -153,17 +132,14 @@ class RequestQueue final : public ProgressClient {
   MpiRuntime& runtime_;
   GroupRuntime& groups_;
   RequestLauncher launcher_;
-  LineWindow window_;
   PersistentRequests persistent_;
   RequestOrder order_;
+  RequestSequence sequence_;
   std::mutex mutex_;
-  std::deque<Request*> queue_;
-  std::atomic<size_t> n_queued_{0};  // of queue_
   // The device runs on processors, or several ranks may wait for one that launches for them.
   std::atomic<bool> needs_processors_{false};
   std::atomic<bool> on_thread_{false};  // the ProgressThread's thread has it, or is about to get it
   bool known_ = false;                  // to the ProgressThread
-  size_t n_published_ = 0;              // the first ones of queue_
   std::vector<Request*> together_;      // launch()'s
   std::vector<std::unique_ptr<Request>> all_;
   std::vector<Request*> spare_;

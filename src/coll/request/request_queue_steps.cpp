@@ -9,18 +9,9 @@
 
 namespace gpucoll::coll {
 
-// The next one waits from now on.
 void RequestQueue::pop_first() {
-  if (queue_.front()->abandoned) recycle(queue_.front());
-  queue_.pop_front();
-  if (n_published_) --n_published_;
-  note_first();
-  if (!queue_.empty()) queue_.front()->wait.start = Clock::now();
-}
-
-void RequestQueue::note_first() {
-  n_queued_.store(queue_.size());
-  order_.set_first(queue_.empty() ? nullptr : queue_.front());
+  if (sequence_.first().abandoned) recycle(&sequence_.first());
+  sequence_.pop();
 }
 
 bool RequestQueue::puts_behind(uint64_t number) {
@@ -31,15 +22,15 @@ bool RequestQueue::puts_behind(uint64_t number) {
 }
 
 void RequestQueue::go_on() {
-  publish_more();
-  while (!queue_.empty() && step(*queue_.front())) {
+  sequence_.publish_more();
+  while (!sequence_.empty() && step(sequence_.first())) {
     pop_first();
-    publish_more();
+    sequence_.publish_more();
   }
   look_at_running();
   if (Status starts = contained([&] { return persistent_.go_on(); }); !starts) give_up_starts(std::move(starts));
   persistent_.look();
-  note_first();
+  sequence_.look();
 }
 
 // Takes a step, and returns whether the call needs to be first no more.
@@ -57,7 +48,7 @@ bool RequestQueue::step(Request& call) {
 Result<bool> RequestQueue::try_step(Request& call) {
   switch (call.stage) {
     case Request::Stage::queued:
-      if (time_to_look_around(call)) GC_TRY(await_line(call));
+      if (call.time_to_look_around()) GC_TRY(sequence_.look_after_readers(call));
       return false;
     case Request::Stage::published: return decide(call);
     case Request::Stage::joining: return join(call);
@@ -70,18 +61,11 @@ Result<bool> RequestQueue::try_step(Request& call) {
   }
 }
 
-bool RequestQueue::time_to_look_around(Request& call) const {
-  const auto now = Clock::now();
-  if (now < call.next_look_around) return false;
-  call.next_look_around = now + kBetweenLooksAround;
-  return true;
-}
-
 // The communicator stays as good as it was.
 bool RequestQueue::end_refused(Request& call, Status why) {
   const CallId& place = call.call.place;
   matcher_.decide(place);
-  window_.decided(place.number);
+  sequence_.window().decided(place.number);
   call.end_with(std::move(why));
   return true;
 }
@@ -100,29 +84,29 @@ Result<bool> RequestQueue::decide(Request& call) {
   const CallId& place = call.call.place;
   if (!call.wrong) return end_refused(call, std::move(call.wrong));
   if (!call.on_device) {
-    if (place.number) window_.decided(place.number);
+    if (place.number) sequence_.window().decided(place.number);
     give_to_host(call);
     return false;
   }
   GC_TRY(matcher_.failures().usable());
   if (!call.own_number) order_.get_ready(call);
-  call.wait.runtime = runtime_of(call).get();
+  call.wait.runtime = call.runtime->get();
   GC_TRY_AS(const CallMatcher::Verdict verdict, matcher_.look(call.wait));
   if (verdict == CallMatcher::Verdict::waiting) {
-    if (time_to_look_around(call)) GC_TRY(matcher_.watch().look_around(call.wait));
+    if (call.time_to_look_around()) GC_TRY(matcher_.watch().look_around(call.wait));
     return false;
   }
   if (verdict == CallMatcher::Verdict::host) {
-    window_.let_go(place.number);
-    window_.decided(place.number);
+    sequence_.window().let_go(place.number);
+    sequence_.window().decided(place.number);
     weigh(call, false);
-    if (call.call.part.has_device_memory) runtime_of(call).tell_staged(name_of(place), Cause::other_rank);
+    if (call.call.part.has_device_memory) call.runtime->tell_staged(name_of(place), Cause::other_rank);
     give_to_host(call);
     return false;
   }
   if (verdict == CallMatcher::Verdict::refused) return end_refused(call, matcher_.refusal_of(call.wait.rank, place));
   if (!order_.find_number(call)) {
-    if (time_to_look_around(call)) GC_TRY(matcher_.watch().look_around(call.wait));
+    if (call.time_to_look_around()) GC_TRY(matcher_.watch().look_around(call.wait));
     return false;
   }
   weigh(call, true);
@@ -143,74 +127,10 @@ bool RequestQueue::is_held(const Request& call) {
   return launcher_.launches() >= (launcher_.runs_large() ? kLaunchesAhead : kSmallOnesAhead);
 }
 
-// Returns whether this rank has the call wait behind the one before, to go with it.
-bool RequestQueue::joins(size_t at) const {
-  constexpr uint32_t kBoth = GC_LINE_SMALL | GC_LINE_WAITS;
-  return at < n_published_ && (queue_[at]->line.flags & kBoth) == kBoth && queue_[at - 1]->line.flags & GC_LINE_SMALL;
-}
-
-// Returns whether all ranks have come to the call with device memory, and all let it share a launch: behind the call
-// before, where there is one.
-bool RequestQueue::joins_everywhere(size_t at) {
-  Request& call = *queue_[at];
-  const auto verdict = matcher_.look(call.wait);
-  if (!verdict || *verdict != CallMatcher::Verdict::device) return false;
-  matcher_.read_lines(call.call.place, &call.call.lines);
-  const uint32_t wanted = at ? GC_LINE_SMALL | GC_LINE_WAITS : GC_LINE_SMALL;
-  return std::all_of(call.call.lines.begin(), call.call.lines.end(),
-                     [&](const gc_board_line& line) { return (line.flags & wanted) == wanted; });
-}
-
-// From the first of the queue on; 0: rank 0 has not told yet.
-Result<size_t> RequestQueue::find_batch_size() {
-  const CallId& place = queue_.front()->call.place;
-  if (description_.rank != 0) return joins(1) ? matcher_.batch_size(place) : Result<size_t>(1);
-  size_t n = 1;
-  if (joins(1) && joins_everywhere(0))
-    while (joins(n) && joins_everywhere(n)) ++n;
-  matcher_.tell_batch_size(place, n);
-  return n;
-}
-
-// Returns the first of n calls of the queue to which, as far as this rank sees, a rank has not come; null: there is
-// none. Rank 0 has seen all of them, but the copy of a third rank's board, where that is on another node, may be later
-// here than there.
-Result<Request*> RequestQueue::find_late(size_t n) {
-  for (size_t at = 1; at < n; ++at) {
-    GC_TRY_AS(const CallMatcher::Verdict verdict, matcher_.look(queue_[at]->wait));
-    if (verdict == CallMatcher::Verdict::waiting) return queue_[at];
-    if (verdict != CallMatcher::Verdict::device)
-      return Status::error(Code::internal, "rank 0 joins a call that another rank does not make on its device");
-  }
-  return static_cast<Request*>(nullptr);
-}
-
 Result<bool> RequestQueue::join(Request& call) {
   if (is_held(call)) return false;
-  GC_TRY_AS(const size_t n, find_batch_size());
-  if (n == 0) {
-    if (time_to_look_around(call)) GC_TRY(matcher_.watch().look_around(call.wait));
-    return false;
-  }
-  if (n > n_published_) return Status::error(Code::internal, "rank 0 joins what this rank has not entered");
-  if (description_.rank != 0) {
-    GC_TRY_AS(Request* const late, find_late(n));
-    if (late) {
-      late->wait.runtime = call.wait.runtime;
-      late->wait.start = call.wait.start;
-      if (time_to_look_around(call)) GC_TRY(matcher_.watch().look_around(late->wait));
-      return false;
-    }
-  }
-  for (size_t i = 0; i < n; ++i) {
-    matcher_.read_lines(queue_[i]->call.place, &queue_[i]->call.lines);
-    queue_[i]->stage = Request::Stage::agreed;
-    queue_[i]->number = call.number;
-  }
-  const CallId& last = queue_[n - 1]->call.place;
-  matcher_.decide(last);
-  window_.decided(last.number);
-  return run_agreed(call);
+  GC_TRY_AS(const bool agreed, sequence_.agree());
+  return agreed ? run_agreed(call) : Result<bool>(false);
 }
 
 Result<bool> RequestQueue::run_agreed(Request& call) {
@@ -236,13 +156,13 @@ Result<bool> RequestQueue::run_in_group(Request& call) {
 }
 
 Result<bool> RequestQueue::run_on_device(Request& call) {
-  const bool in_group = groups_of(call).fits(call.call);
+  const bool in_group = call.groups->fits(call.call);
   if (in_group && !call.is_persistent()) {
     call.stage = Request::Stage::in_group;
     return run_in_group(call);
   }
   call.in_group = in_group;
-  if (!in_group && !runtime_of(call).fits(call.call, groups_of(call).why_not())) {
+  if (!in_group && !call.runtime->fits(call.call, call.groups->why_not())) {
     give_to_host(call);
     return false;
   }
@@ -254,7 +174,7 @@ Result<bool> RequestQueue::run_on_device(Request& call) {
 Result<bool> RequestQueue::place(Request& call) {
   GC_TRY_AS(const RequestLauncher::Readiness readiness, persistent_.place(call));
   if (readiness == RequestLauncher::Readiness::waiting) {
-    if (time_to_look_around(call)) GC_TRY(persistent_.look_around_for_place(call));
+    if (call.time_to_look_around()) GC_TRY(persistent_.look_around_for_place(call));
     return false;
   }
   if (readiness == RequestLauncher::Readiness::impossible) {
@@ -294,12 +214,7 @@ Result<bool> RequestQueue::can_go_along(DeviceCall& call) {
 
 Result<bool> RequestQueue::launch(Request& call) {
   if (!order_.may_launch(call)) return false;
-  together_.assign(1, &call);
-  for (size_t i = 1; i < queue_.size() && queue_[i]->stage == Request::Stage::agreed; ++i) {
-    GC_TRY_AS(const bool goes_along, can_go_along(queue_[i]->call));
-    if (!goes_along) break;
-    together_.push_back(queue_[i]);
-  }
+  GC_TRY(sequence_.find_agreed([&](Request& each) { return can_go_along(each.call); }, &together_));
   GC_TRY_AS(const size_t launched, launcher_.launch(together_));
   for (size_t i = 0; i < launched; ++i) together_[i]->stage = Request::Stage::running;
   return launched != 0;

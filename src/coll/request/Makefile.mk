@@ -8,12 +8,14 @@ GC_COLL_SOURCES += \
 	src/coll/request/persistent_schedule.h \
 	src/coll/request/request.cpp \
 	src/coll/request/request.h \
+	src/coll/request/request_driver.cpp \
+	src/coll/request/request_driver.h \
 	src/coll/request/request_launcher.cpp \
 	src/coll/request/request_launcher.h \
 	src/coll/request/request_order.cpp \
 	src/coll/request/request_order.h \
+	src/coll/request/request_pool.h \
 	src/coll/request/request_queue.cpp \
 	src/coll/request/request_queue.h \
-	src/coll/request/request_queue_steps.cpp \
 	src/coll/request/request_sequence.cpp \
 	src/coll/request/request_sequence.h

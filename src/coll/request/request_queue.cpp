@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -16,47 +15,22 @@ namespace {
 // How long start() looks for the other ranks: those that come together launch in it.
 constexpr auto kFirstPatience = std::chrono::microseconds(5);
 
-Status aborted() { return Status::error(Code::aborted, "MPI is being finalized while it is under way"); }
-
-Status ended() {
-  return Status::error(Code::aborted, "MPI is being finalized: all ranks must complete the same collectives before");
-}
-
 bool runs_on_processors(const gpu::Device& device) { return std::string_view(device.identity().kind) == "emu"; }
 
 }  // namespace
 
-CallId RequestQueue::first_place() const noexcept {
-  if (!sequence_.empty() && sequence_.first().call.place.number) return sequence_.first().call.place;
-  return {GC_ORDER_NONBLOCKING, comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1, GC_FUNCTION_none};
-}
-
-// Calls that run on all ranks end by themselves.
 void RequestQueue::abandon() {
   ProgressThread::instance().remove(this);
   const log::Later lines;
   std::lock_guard lock(mutex_);
-  if (sequence_.is_awaited() || persistent_.any_started())
-    matcher_.failures().fail(first_place(), comm_, aborted());
-  else if (queued())
-    matcher_.failures().fail_quietly(first_place(), comm_, ended());  // they may be connecting to this rank
+  driver_.abandon();
 }
 
 void RequestQueue::stop() {
   ProgressThread::instance().remove(this);
   const log::Later lines;
   std::lock_guard lock(mutex_);
-  launcher_.stop();
-  if (sequence_.is_awaited() && runtime_.get())
-    runtime_.get()->raise_fault(aborted());  // the others may run what is launched nowhere else
-  while (Request* call = launcher_.take_running()) call->end_with(aborted());
-  persistent_.stop(aborted());
-  sequence_.end_all([](Request& call) {
-    if (call.is_idle() && !gc_mutant(104))
-      call.end_idle(aborted());
-    else if (!call.abandoned)
-      call.end_with(aborted());
-  });
+  driver_.stop();
 }
 
 void RequestQueue::finish(core::Closing& closing) {
@@ -66,28 +40,17 @@ void RequestQueue::finish(core::Closing& closing) {
 
 void RequestQueue::release() {
   std::lock_guard lock(mutex_);
-  for (const auto& call : all_) call->call.scratch.release();
+  pool_.release();
 }
 
 // ---- beginning and ending ----
 
-Request* RequestQueue::take_spare(uint32_t function) {
-  if (spare_.empty()) {
-    spare_.push_back(all_.emplace_back(std::make_unique<Request>(*this)).get());
-    spare_.reserve(all_.size());
-  }
-  Request* const call = spare_.back();
-  spare_.pop_back();
+Request* RequestQueue::take(uint32_t function) {
+  Request* const call = pool_.take(*this);
   call->call.place = {GC_ORDER_NONBLOCKING, 0, function};
   call->runtime = call->is_persistent() ? &persistent_.runtime() : &runtime_;
   call->groups = call->is_persistent() ? &persistent_.groups() : &groups_;
   return call;
-}
-
-void RequestQueue::recycle(Request* call) {
-  call->call.part.clear();
-  call->call.scratch.release_much();
-  spare_.push_back(call);
 }
 
 // Returns whether a call with host memory has nothing to wait for.
@@ -143,14 +106,14 @@ Result<Request*> RequestQueue::start(uint32_t function, const gc_call* device_ca
   {
     std::lock_guard lock(mutex_);
     if (!device_call && passes_by(function)) return nullptr;
-    call = take_spare(function);
+    call = take(function);
   }
   plan(call, device_call);
   {
     const log::Later lines;
     std::lock_guard lock(mutex_);
     enqueue(call, device_call);
-    go_on();
+    driver_.go_on();
     if (!call->is_persistent())
       go_on_a_little_while([&] { return sequence_.is_first(*call) && call->waits_for_others(); });
   }
@@ -163,13 +126,13 @@ void RequestQueue::refuse(uint32_t function) {
   {
     const log::Later lines;
     std::lock_guard lock(mutex_);
-    Request* const call = take_spare(function);
+    Request* const call = take(function);
     call->on_device = false;
     call->wrong = Status::error(Code::invalid_argument, "a buffer is NULL");
     call->wrong.mark_told();
     enqueue(call, nullptr);
     call->abandoned = true;
-    go_on();
+    driver_.go_on();
   }
   leave_to_thread();
 }
@@ -179,7 +142,7 @@ void RequestQueue::await_readers() {
   for (CallWait wait = {{}, nullptr};; description_.calls->progress()) {
     const log::Later lines;
     std::lock_guard lock(mutex_);
-    go_on();
+    driver_.go_on();
     if (!sequence_.empty()) continue;
     const LineWindow::Reader reader = gc_mutant(330) ? LineWindow::Reader{-1, 0} : sequence_.window().reader();
     const uint64_t arrival = matcher_.entries().own_lines(GC_ORDER_NONBLOCKING)[reader.number % GC_BOARD_LINES].arrival;
@@ -196,14 +159,14 @@ void RequestQueue::leave_to_thread() {
 template <class Condition>
 void RequestQueue::go_on_a_little_while(const Condition& condition) {
   const auto end = Clock::now() + kFirstPatience;
-  while (condition() && Clock::now() < end) go_on();
+  while (condition() && Clock::now() < end) driver_.go_on();
 }
 
 bool RequestQueue::progress() {
   const log::Later lines;
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
-  go_on();
+  driver_.go_on();
   return true;
 }
 
@@ -213,9 +176,9 @@ void RequestQueue::turn() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   bool polite = needs_processors_.load(std::memory_order_relaxed);
   if (lock.owns_lock()) {
-    go_on();
-    polite = (polite && waits()) || (!launcher_.settled() && runtime_.get()->emulated()) ||
-             groups_.needs_processors() || persistent_.needs_processors();
+    driver_.go_on();
+    polite = (polite && waits()) || (!driver_.settled() && runtime_.get()->emulated()) || groups_.needs_processors() ||
+             persistent_.needs_processors();
     lock.unlock();
   }
   if (polite) sched_yield();
@@ -229,17 +192,24 @@ bool RequestQueue::progress_on_thread() {
   return waits() && !on_thread_.exchange(true);
 }
 
+bool RequestQueue::puts_behind(uint64_t number) {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  order_.look();
+  return order_.puts_behind(number);
+}
+
 bool RequestQueue::settled() {
   std::lock_guard lock(mutex_);
-  return launcher_.settled();
+  return driver_.settled();
 }
 
 void RequestQueue::host_begun(Request* call) {
   const log::Later lines;
   std::lock_guard lock(mutex_);
-  pop_first();
-  recycle(call);
-  go_on();
+  sequence_.pop();
+  pool_.put_back(*call);
+  driver_.go_on();
 }
 
 // By the caller, and without the lock: others would wait for the copy.
@@ -250,7 +220,7 @@ Code RequestQueue::end(Request* call) {
   if (call->is_persistent())
     __atomic_store_n(&call->state, int{GC_READY}, __ATOMIC_RELAXED);  // the caller's own look is next
   else
-    recycle(call);
+    pool_.put_back(*call);
   return code;
 }
 
@@ -275,7 +245,7 @@ void RequestQueue::restart(Request* call) {
 void RequestQueue::refuse_start(Request& call, Status why) {
   call.end_with(why);
   why.mark_told();
-  give_up_starts(std::move(why));
+  driver_.give_up_starts(std::move(why));
 }
 
 void RequestQueue::publish_starts() {
@@ -284,7 +254,7 @@ void RequestQueue::publish_starts() {
     std::lock_guard lock(mutex_);
     order_.expect_number();
     persistent_.publish_starts();
-    go_on();
+    driver_.go_on();
     go_on_a_little_while([&] { return persistent_.any_started(); });
   }
   leave_to_thread();
@@ -294,38 +264,7 @@ void RequestQueue::free(Request* call) {
   const log::Later lines;
   std::lock_guard lock(mutex_);
   persistent_.free(*call);
-  recycle(call);
-}
-
-void RequestQueue::give_up(Request& call, Status status) {
-  if (call.stage == Request::Stage::in_group) groups_.fail(status);  // with its reason, before the words below
-  persistent_.groups().fail(status);
-  matcher_.failures().fail(call.call.place, comm_, status);
-  raise_faults(status);
-  persistent_.fail(status);
-  call.end_with(std::move(status));
-}
-
-// The others count on this rank, and learn why they cannot before it ends.
-void RequestQueue::raise_faults(const Status& why) {
-  for (MpiRuntime* each : {&runtime_, &persistent_runtime()})
-    if (each->get()) each->get()->raise_fault(why);
-  for (GroupRuntime* each : {&groups_, &persistent_.groups()}) each->raise_fault(why);
-}
-
-void RequestQueue::give_up_starts(Status status) {
-  const bool told = persistent_.groups().fail(status);  // with its reason, before the words below
-  if (!told && !status.told() && !persistent_.runtime().get()) log::write(log::Level::error, "%s", status.what());
-  matcher_.failures().fail({kStarts, 0, GC_FUNCTION_none}, comm_, status);
-  raise_faults(status);
-  persistent_.fail(std::move(status));
-}
-
-// Ends a call that other ranks prevent by ending MPI: no error, unless it is started.
-void RequestQueue::end_quietly(Request& call, Status status) {
-  persistent_.let_go(call);
-  matcher_.failures().fail_quietly(first_place(), comm_, status);
-  call.end_idle(std::move(status));
+  pool_.put_back(*call);
 }
 
 }  // namespace gpucoll::coll

@@ -13,6 +13,9 @@
 // Persistent calls stand in the queue when they are made. They leave it with a place among the PersistentRequests, or
 // to be made on the host.
 //
+// The queue is what the application and the ProgressThread see: it has the lock, and knows when the thread is needed.
+// RequestSequence keeps the calls in order, and RequestDriver takes them through their steps.
+//
 // Thread safety: any thread.
 // Ownership: owns its calls, each until host_begun(), end() or, for persistent ones, free().
 // Invariant: gc_comm::busy is set while calls are queued or lines may be needed.
@@ -21,11 +24,12 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "coll/call/device_hints.h"
 #include "coll/request/persistent_requests.h"
+#include "coll/request/request_driver.h"
 #include "coll/request/request_order.h"
+#include "coll/request/request_pool.h"
 #include "coll/request/request_sequence.h"
 #include "coll/shared_gpu/group_runtime.h"
 #include "mpi/progress_thread.h"
@@ -39,13 +43,12 @@ class RequestQueue final : public ProgressClient {
       : comm_(comm),
         description_(description),
         matcher_(matcher),
-        hints_(hints),
         runtime_(runtime),
         groups_(groups),
-        launcher_(runtime),
         persistent_(description, matcher, causes, [this](uint64_t number) { return order_.may_start(number); }),
         order_(description, matcher, persistent_, groups, this),
-        sequence_(description, matcher, order_) {}
+        sequence_(description, matcher, order_),
+        driver_({comm, description, matcher, hints, runtime, groups, persistent_, order_, sequence_, pool_}) {}
   ~RequestQueue() override { stop(); }
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
@@ -70,7 +73,7 @@ class RequestQueue final : public ProgressClient {
   // Returns the runtime on which persistent calls run.
   MpiRuntime& persistent_runtime() noexcept { return persistent_.runtime(); }
   // Raises the fault of all runtime communicators of this MPI communicator.
-  void raise_faults(const Status& why);
+  void raise_faults(const Status& why) { driver_.raise_faults(why); }
   // Returns whether any call has not been begun.
   bool queued() const noexcept { return sequence_.any(); }
   uint64_t first_ready() const noexcept override { return order_.first_ready(); }
@@ -90,9 +93,9 @@ class RequestQueue final : public ProgressClient {
  private:
   using Clock = std::chrono::steady_clock;
 
+  // Takes a request for a call of this function, which knows where it runs.
+  Request* take(uint32_t function);
   bool passes_by(uint32_t function);
-  Request* take_spare(uint32_t function);
-  void recycle(Request* call);
   template <class Condition>
   void go_on_a_little_while(const Condition& condition);
   // Returns whether any call waits for other ranks.
@@ -100,49 +103,23 @@ class RequestQueue final : public ProgressClient {
   void leave_to_thread();
   void plan(Request* call, const gc_call* device_call);
   void enqueue(Request* call, const gc_call* device_call);
-  void pop_first();
-  void go_on();
-  bool step(Request& call);
-  Result<bool> try_step(Request& call);
-  Result<bool> decide(Request& call);
-  Result<bool> join(Request& call);
-  bool is_held(const Request& call);
-  Result<bool> run_agreed(Request& call);
-  Result<bool> run_on_device(Request& call);
-  Result<bool> run_in_group(Request& call);
-  Result<bool> prepare(Request& call);
-  Result<bool> place(Request& call);
-  Result<bool> can_go_along(DeviceCall& call);
-  Result<bool> launch(Request& call);
-  bool end_refused(Request& call, Status why);
-  void give_to_host(Request& call);
-  void weigh(const Request& call, bool on_device) noexcept;
-  void give_up(Request& call, Status status);
-  void end_quietly(Request& call, Status status);
-  // Returns the place of the first call of the queue, or of the next one.
-  CallId first_place() const noexcept;
-  void give_up_starts(Status status);
   void refuse_start(Request& call, Status why);
-  void look_at_running();
 
   gc_comm& comm_;
   const gc_comm_description& description_;
   CallMatcher& matcher_;
-  DeviceHints& hints_;
   MpiRuntime& runtime_;
   GroupRuntime& groups_;
-  RequestLauncher launcher_;
   PersistentRequests persistent_;
   RequestOrder order_;
   RequestSequence sequence_;
+  RequestPool pool_;
+  RequestDriver driver_;
   std::mutex mutex_;
   // The device runs on processors, or several ranks may wait for one that launches for them.
   std::atomic<bool> needs_processors_{false};
   std::atomic<bool> on_thread_{false};  // the ProgressThread's thread has it, or is about to get it
   bool known_ = false;                  // to the ProgressThread
-  std::vector<Request*> together_;      // launch()'s
-  std::vector<std::unique_ptr<Request>> all_;
-  std::vector<Request*> spare_;
 };
 
 }  // namespace gpucoll::coll

@@ -1,30 +1,31 @@
-// Takes the first calls of the queue through their steps until they run: they are decided, share a launch, and are
-// launched.
-#include <algorithm>
+#include "coll/request/request_driver.h"
 
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
 #include "base/mutant.h"
 #include "base/params.h"
 #include "coll/match/board_line.h"
-#include "coll/request/request_queue.h"
 
 namespace gpucoll::coll {
+namespace {
 
-void RequestQueue::pop_first() {
-  if (sequence_.first().abandoned) recycle(&sequence_.first());
-  sequence_.pop();
+using Clock = std::chrono::steady_clock;
+
+Status aborted() { return Status::error(Code::aborted, "MPI is being finalized while it is under way"); }
+
+Status ended() {
+  return Status::error(Code::aborted, "MPI is being finalized: all ranks must complete the same collectives before");
 }
 
-bool RequestQueue::puts_behind(uint64_t number) {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
-  order_.look();
-  return order_.puts_behind(number);
-}
+}  // namespace
 
-void RequestQueue::go_on() {
+void RequestDriver::go_on() {
   sequence_.publish_more();
   while (!sequence_.empty() && step(sequence_.first())) {
-    pop_first();
+    if (sequence_.first().abandoned) pool_.put_back(sequence_.first());
+    sequence_.pop();
     sequence_.publish_more();
   }
   look_at_running();
@@ -34,7 +35,7 @@ void RequestQueue::go_on() {
 }
 
 // Takes a step, and returns whether the call needs to be first no more.
-bool RequestQueue::step(Request& call) {
+bool RequestDriver::step(Request& call) {
   if (call.state == GC_HOST_TURN) return false;
   auto past = contained([&] { return try_step(call); });
   if (past) return *past;
@@ -45,7 +46,7 @@ bool RequestQueue::step(Request& call) {
   return true;
 }
 
-Result<bool> RequestQueue::try_step(Request& call) {
+Result<bool> RequestDriver::try_step(Request& call) {
   switch (call.stage) {
     case Request::Stage::queued:
       if (call.time_to_look_around()) GC_TRY(sequence_.look_after_readers(call));
@@ -62,7 +63,7 @@ Result<bool> RequestQueue::try_step(Request& call) {
 }
 
 // The communicator stays as good as it was.
-bool RequestQueue::end_refused(Request& call, Status why) {
+bool RequestDriver::end_refused(Request& call, Status why) {
   const CallId& place = call.call.place;
   matcher_.decide(place);
   sequence_.window().decided(place.number);
@@ -70,17 +71,17 @@ bool RequestQueue::end_refused(Request& call, Status why) {
   return true;
 }
 
-void RequestQueue::give_to_host(Request& call) {
+void RequestDriver::give_to_host(Request& call) {
   __atomic_store_n(&call.state, int{GC_HOST_TURN}, __ATOMIC_RELEASE);  // partner: the component's look
 }
 
 // Once, after the verdict.
-void RequestQueue::weigh(const Request& call, bool on_device) noexcept {
+void RequestDriver::weigh(const Request& call, bool on_device) noexcept {
   const uint32_t form = call.is_persistent() ? GC_FORM_PERSISTENT : GC_FORM_NONBLOCKING;
   hints_.weigh(form, call.call.place.function & ~uint32_t{GC_PERSISTENT}, call.call.part, on_device);
 }
 
-Result<bool> RequestQueue::decide(Request& call) {
+Result<bool> RequestDriver::decide(Request& call) {
   const CallId& place = call.call.place;
   if (!call.wrong) return end_refused(call, std::move(call.wrong));
   if (!call.on_device) {
@@ -120,20 +121,20 @@ Result<bool> RequestQueue::decide(Request& call) {
 
 // While the device has enough to do until then, a small one waits for others to go with it. Nobody waits for ever: what
 // runs was decided before.
-bool RequestQueue::is_held(const Request& call) {
+bool RequestDriver::is_held(const Request& call) {
   constexpr uint64_t kLaunchesAhead = 2, kSmallOnesAhead = 16;
   if (!(call.line.flags & GC_LINE_SMALL) || !params().progress_thread) return false;
   look_at_running();
   return launcher_.launches() >= (launcher_.runs_large() ? kLaunchesAhead : kSmallOnesAhead);
 }
 
-Result<bool> RequestQueue::join(Request& call) {
+Result<bool> RequestDriver::join(Request& call) {
   if (is_held(call)) return false;
   GC_TRY_AS(const bool agreed, sequence_.agree());
   return agreed ? run_agreed(call) : Result<bool>(false);
 }
 
-Result<bool> RequestQueue::run_agreed(Request& call) {
+Result<bool> RequestDriver::run_agreed(Request& call) {
   const uint32_t function = call.call.place.function;
   if (Status same = check_same_call(function, call.call.lines, description_.rank, description_.name); !same) {
     call.end_with(std::move(same));  // the communicator stays as good as it was
@@ -144,7 +145,7 @@ Result<bool> RequestQueue::run_agreed(Request& call) {
 
 // ---- on the device ----
 
-Result<bool> RequestQueue::run_in_group(Request& call) {
+Result<bool> RequestDriver::run_in_group(Request& call) {
   GroupRuntime::Outcome outcome;
   do {
     if (groups_.is_ready() && !order_.may_launch(call)) return false;
@@ -155,7 +156,7 @@ Result<bool> RequestQueue::run_in_group(Request& call) {
   return outcome == GroupRuntime::Outcome::done;
 }
 
-Result<bool> RequestQueue::run_on_device(Request& call) {
+Result<bool> RequestDriver::run_on_device(Request& call) {
   const bool in_group = call.groups->fits(call.call);
   if (in_group && !call.is_persistent()) {
     call.stage = Request::Stage::in_group;
@@ -171,7 +172,7 @@ Result<bool> RequestQueue::run_on_device(Request& call) {
   return call.is_persistent() ? place(call) : prepare(call);
 }
 
-Result<bool> RequestQueue::place(Request& call) {
+Result<bool> RequestDriver::place(Request& call) {
   GC_TRY_AS(const RequestLauncher::Readiness readiness, persistent_.place(call));
   if (readiness == RequestLauncher::Readiness::waiting) {
     if (call.time_to_look_around()) GC_TRY(persistent_.look_around_for_place(call));
@@ -192,7 +193,7 @@ Result<bool> RequestQueue::place(Request& call) {
   return true;
 }
 
-Result<bool> RequestQueue::prepare(Request& call) {
+Result<bool> RequestDriver::prepare(Request& call) {
   look_at_running();  // it waits for them
   GC_TRY_AS(const RequestLauncher::Readiness readiness, launcher_.prepare(call));
   if (readiness == RequestLauncher::Readiness::waiting) return false;
@@ -205,14 +206,14 @@ Result<bool> RequestQueue::prepare(Request& call) {
 }
 
 // Equal on all ranks. What becomes messages does so on all of them, but whether links are missing differs.
-Result<bool> RequestQueue::can_go_along(DeviceCall& call) {
+Result<bool> RequestDriver::can_go_along(DeviceCall& call) {
   if (!check_same_call(call.place.function, call.lines, description_.rank, description_.name)) return false;
   if (!runtime_.suits(call)) return false;  // it is told once the call is first
   GC_TRY_AS(const bool prepared, runtime_.prepared(call));
   return prepared && call.part.queue.sends.empty() && call.part.queue.recvs.empty();
 }
 
-Result<bool> RequestQueue::launch(Request& call) {
+Result<bool> RequestDriver::launch(Request& call) {
   if (!order_.may_launch(call)) return false;
   GC_TRY(sequence_.find_agreed([&](Request& each) { return can_go_along(each.call); }, &together_));
   GC_TRY_AS(const size_t launched, launcher_.launch(together_));
@@ -220,13 +221,71 @@ Result<bool> RequestQueue::launch(Request& call) {
   return launched != 0;
 }
 
-void RequestQueue::look_at_running() {
+void RequestDriver::look_at_running() {
   while (auto ended = launcher_.next_ended()) {
     if (ended->status)
       ended->call->end_with({});
     else
       give_up(*ended->call, std::move(ended->status));
   }
+}
+
+// ---- the end of what is under way ----
+
+CallId RequestDriver::first_place() const noexcept {
+  if (!sequence_.empty() && sequence_.first().call.place.number) return sequence_.first().call.place;
+  return {GC_ORDER_NONBLOCKING, comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1, GC_FUNCTION_none};
+}
+
+void RequestDriver::give_up(Request& call, Status status) {
+  if (call.stage == Request::Stage::in_group) groups_.fail(status);  // with its reason, before the words below
+  persistent_.groups().fail(status);
+  matcher_.failures().fail(call.call.place, comm_, status);
+  raise_faults(status);
+  persistent_.fail(status);
+  call.end_with(std::move(status));
+}
+
+void RequestDriver::raise_faults(const Status& why) {
+  for (MpiRuntime* each : {&runtime_, &persistent_.runtime()})
+    if (each->get()) each->get()->raise_fault(why);
+  for (GroupRuntime* each : {&groups_, &persistent_.groups()}) each->raise_fault(why);
+}
+
+void RequestDriver::give_up_starts(Status status) {
+  const bool told = persistent_.groups().fail(status);  // with its reason, before the words below
+  if (!told && !status.told() && !persistent_.runtime().get()) log::write(log::Level::error, "%s", status.what());
+  matcher_.failures().fail({kStarts, 0, GC_FUNCTION_none}, comm_, status);
+  raise_faults(status);
+  persistent_.fail(std::move(status));
+}
+
+// Ends a call that other ranks prevent by ending MPI: no error, unless it is started.
+void RequestDriver::end_quietly(Request& call, Status status) {
+  persistent_.let_go(call);
+  matcher_.failures().fail_quietly(first_place(), comm_, status);
+  call.end_idle(std::move(status));
+}
+
+void RequestDriver::abandon() {
+  if (sequence_.is_awaited() || persistent_.any_started())
+    matcher_.failures().fail(first_place(), comm_, aborted());
+  else if (!sequence_.empty())
+    matcher_.failures().fail_quietly(first_place(), comm_, ended());  // they may be connecting to this rank
+}
+
+void RequestDriver::stop() {
+  launcher_.stop();
+  if (sequence_.is_awaited() && runtime_.get())
+    runtime_.get()->raise_fault(aborted());  // the others may run what is launched nowhere else
+  while (Request* call = launcher_.take_running()) call->end_with(aborted());
+  persistent_.stop(aborted());
+  sequence_.end_all([](Request& call) {
+    if (call.is_idle() && !gc_mutant(104))
+      call.end_idle(aborted());
+    else if (!call.abandoned)
+      call.end_with(aborted());
+  });
 }
 
 }  // namespace gpucoll::coll

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/service_thread.h"
-
 namespace gpucoll::coll {
 namespace {
 
@@ -15,23 +13,17 @@ constexpr auto kGrace = std::chrono::seconds(10);
 }  // namespace
 
 Result<RequestLauncher::Readiness> RequestLauncher::prepare(Request& call) {
-  if (!preparation_) {
+  if (!preparation_.any()) {
     GC_TRY_AS(const bool prepared, runtime_.prepared(call.call));
     if (prepared) return Readiness::ready;
     if (!running_.empty()) return Readiness::waiting;
-    preparation_.emplace();
-    preparation_->of = &call;
-    preparation_->thread = service_thread([this, &call] {
-      preparation_->result = contained([&] { return runtime_.prepare(call.call, nullptr); });
-      preparation_->ended.store(true, std::memory_order_release);  // partner: below
-    });
+    prepared_ = &call;
+    preparation_.start([this, &call] { return runtime_.prepare(call.call, nullptr); });
   }
-  if (!preparation_->ended.load(std::memory_order_acquire)) return Readiness::waiting;
-  preparation_->thread.join();
-  Result<bool> prepared = std::move(preparation_->result);
-  preparation_.reset();
-  if (!prepared) return std::move(prepared).status();
-  return *prepared ? Readiness::ready : Readiness::impossible;
+  auto result = preparation_.take_result();
+  if (!result) return Readiness::waiting;
+  GC_TRY_AS(const bool prepared, std::move(*result));
+  return prepared ? Readiness::ready : Readiness::impossible;
 }
 
 // The most that nothing is missing for, now in together_ if they are several.
@@ -94,13 +86,10 @@ std::optional<RequestLauncher::Ended> RequestLauncher::next_ended() {
 }
 
 void RequestLauncher::let_go(const Request& call) {
-  if (preparation_ && preparation_->of == &call) stop();
+  if (prepared_ == &call) stop();
 }
 
-void RequestLauncher::stop() {
-  if (preparation_ && preparation_->thread.joinable()) preparation_->thread.join();  // bounded by its own waits
-  preparation_.reset();
-}
+void RequestLauncher::stop() { preparation_.finish(); }
 
 Request* RequestLauncher::take_running() {
   if (running_.empty()) return nullptr;

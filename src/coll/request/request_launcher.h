@@ -6,14 +6,13 @@
 //
 // Thread safety: one caller at a time. Ownership: borrows runtime and calls.
 #pragma once
-#include <atomic>
 #include <chrono>
 #include <deque>
 #include <optional>
 #include <span>
-#include <thread>
 
 #include "coll/request/request.h"
+#include "coll/runtime/background_task.h"
 
 namespace gpucoll::coll {
 
@@ -56,13 +55,6 @@ class RequestLauncher {
   Request* take_running();
 
  private:
-  struct Preparation {
-    const Request* of;
-    std::thread thread;
-    std::atomic<bool> ended{false};
-    Result<bool> result = false;
-  };
-
   Result<size_t> begin(std::span<Request* const> calls);
   Result<size_t> put_together(std::span<Request* const> calls);
 
@@ -70,7 +62,8 @@ class RequestLauncher {
   std::deque<Request*> running_;
   size_t launching_ = 0;      // calls of the launch that is not complete yet
   core::TaskQueue together_;  // begin()'s
-  std::optional<Preparation> preparation_;
+  BackgroundTask preparation_;
+  const Request* prepared_ = nullptr;  // what preparation_ prepares
   std::chrono::steady_clock::time_point fault_seen_ = {};
 };
 

@@ -1,5 +1,6 @@
 # Room coll/runtime: one MPI communicator's runtime communicator.
 GC_COLL_SOURCES += \
+	src/coll/runtime/background_task.h \
 	src/coll/runtime/kept_calls.cpp \
 	src/coll/runtime/kept_calls.h \
 	src/coll/runtime/mpi_runtime.cpp \

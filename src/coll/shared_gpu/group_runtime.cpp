@@ -286,10 +286,7 @@ Result<GroupRuntime::Outcome> GroupRuntime::run(DeviceCall& call, BlockingOrder&
   return staging_ ? Outcome::stage : Outcome::done;
 }
 
-void GroupRuntime::let_go() {
-  if (background_ && background_->thread.joinable()) background_->thread.join();  // bounded by its own waits
-  background_.reset();
-}
+void GroupRuntime::let_go() { background_.finish(); }
 
 GroupRuntime::~GroupRuntime() {
   stop();

@@ -9,14 +9,13 @@
 //
 // Thread safety: one caller at a time. Ownership: owns the leaders' runtime communicator.
 #pragma once
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "coll/match/blocking_order.h"
 #include "coll/match/board_bootstrap.h"
+#include "coll/runtime/background_task.h"
 #include "coll/runtime/mpi_runtime.h"
 #include "coll/shared_gpu/device_groups.h"
 #include "coll/shared_gpu/member_pages.h"
@@ -85,13 +84,6 @@ class GroupRuntime {
  private:
   using Clock = std::chrono::steady_clock;
   enum class Step { idle, meeting, collecting, preparing, ready, launching, running, following };
-  // Work that waits for other ranks on a thread of its own.
-  struct BackgroundTask {
-    std::thread thread;
-    std::atomic<bool> ended{false};
-    Result<bool> result = false;
-  };
-
   static constexpr const char* kHandedOver = "handed over its part of";
   static constexpr const char* kHadRun = "had run, for all ranks of its device,";
 
@@ -144,10 +136,6 @@ class GroupRuntime {
   Result<Outcome> go_on_launching();
   Result<Outcome> go_on_running();
   Result<Outcome> go_on_following(const DeviceCall& call);
-  template <class F>
-  void start_background(const F& f);
-  // Returns the result of the background task; null while it is under way.
-  std::optional<Result<bool>> background_result();
   bool time_to_look_around();
 
   const gc_comm_description& description_;
@@ -171,7 +159,7 @@ class GroupRuntime {
   DeviceCall whole_;
   Step step_ = Step::idle;
   bool dry_runs_ = false;
-  std::optional<BackgroundTask> background_;
+  BackgroundTask background_;
   uint64_t launches_ = 0;  // the call is done when the leaders' communicator has done so many
   Clock::time_point start_ = {}, next_look_around_ = {}, fault_seen_ = {};
 };

@@ -1,6 +1,7 @@
 // Takes a nonblocking collective, or a start of a persistent one, through its steps until the leaders of groups have
 // run it. The steps never wait: a thread of its own waits for other ranks.
-#include "base/service_thread.h"
+#include <chrono>
+
 #include "coll/shared_gpu/group_runtime.h"
 
 namespace gpucoll::coll {
@@ -11,23 +12,6 @@ constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
 constexpr auto kGrace = std::chrono::seconds(10);
 
 }  // namespace
-
-template <class F>
-void GroupRuntime::start_background(const F& f) {
-  background_.emplace();
-  background_->thread = service_thread([this, f] {
-    background_->result = contained(f);
-    background_->ended.store(true, std::memory_order_release);  // partner: background_result()
-  });
-}
-
-std::optional<Result<bool>> GroupRuntime::background_result() {
-  if (!background_->ended.load(std::memory_order_acquire)) return {};
-  background_->thread.join();
-  Result<bool> result = std::move(background_->result);
-  background_.reset();
-  return result;
-}
 
 bool GroupRuntime::time_to_look_around() {
   const auto now = Clock::now();
@@ -43,7 +27,7 @@ Status GroupRuntime::begin_step(DeviceCall& call) {
   fault_seen_ = {};
   if (++calls_ == 1) {
     // Not on the background task: those that are started meanwhile are looked at in the same way.
-    start_background([this, &call, handed_over = submit(call)] { return meet(call, handed_over, nullptr); });
+    background_.start([this, &call, handed_over = submit(call)] { return meet(call, handed_over, nullptr); });
     step_ = Step::meeting;
     return {};
   }
@@ -62,7 +46,7 @@ Result<GroupRuntime::Outcome> GroupRuntime::end_step(bool done) {
 // ---- each step: `waiting` as long as it is not the call's end ----
 
 Result<GroupRuntime::Outcome> GroupRuntime::go_on_meeting() {
-  auto back = background_result();
+  auto back = background_.take_result();
   if (!back) return Outcome::waiting;
   GC_TRY_AS(const bool able, std::move(*back));
   answered_ |= !able;  // all know
@@ -82,13 +66,13 @@ Result<GroupRuntime::Outcome> GroupRuntime::go_on_collecting(const DeviceCall& c
   GC_TRY(put_together(call));
   GC_TRY_AS(const bool prepared, leaders_.prepared(whole_));
   if (prepared) return be_ready();
-  start_background([this] { return leaders_.prepare(whole_, nullptr); });
+  background_.start([this] { return leaders_.prepare(whole_, nullptr); });
   step_ = Step::preparing;
   return Outcome::waiting;
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::go_on_preparing() {
-  auto back = background_result();
+  auto back = background_.take_result();
   if (!back) return Outcome::waiting;
   GC_TRY_AS(const bool ready, std::move(*back));
   return ready ? be_ready() : end_step(false);

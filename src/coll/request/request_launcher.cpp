@@ -4,13 +4,6 @@
 #include <utility>
 
 namespace gpucoll::coll {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-// For kernels to leave after a fault.
-constexpr auto kGrace = std::chrono::seconds(10);
-
-}  // namespace
 
 Result<RequestLauncher::Readiness> RequestLauncher::prepare(Request& call) {
   if (!preparation_.any()) {
@@ -73,16 +66,10 @@ bool RequestLauncher::runs_large() const noexcept {
 
 std::optional<RequestLauncher::Ended> RequestLauncher::next_ended() {
   if (running_.empty()) return {};
-  const core::Fault& fault = runtime_.get()->fault();
-  const bool done = runtime_.get()->done(running_.front()->launches);
-  if (!fault.raised()) {
-    if (!done) return {};
-    MpiRuntime::count_run();
-    return Ended{take_running(), {}};
-  }
-  if (fault_seen_ == Clock::time_point()) fault_seen_ = Clock::now();
-  if (!done && Clock::now() - fault_seen_ < kGrace) return {};
-  return Ended{take_running(), fault.status()};
+  const Result<bool> done = runtime_.has_run(running_.front()->launches);
+  if (!done) return Ended{take_running(), done.status()};
+  if (!*done) return {};
+  return Ended{take_running(), {}};
 }
 
 void RequestLauncher::let_go(const Request& call) {

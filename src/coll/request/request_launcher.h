@@ -6,7 +6,6 @@
 //
 // Thread safety: one caller at a time. Ownership: borrows runtime and calls.
 #pragma once
-#include <chrono>
 #include <deque>
 #include <optional>
 #include <span>
@@ -64,7 +63,6 @@ class RequestLauncher {
   core::TaskQueue together_;  // begin()'s
   BackgroundTask preparation_;
   const Request* prepared_ = nullptr;  // what preparation_ prepares
-  std::chrono::steady_clock::time_point fault_seen_ = {};
 };
 
 }  // namespace gpucoll::coll

@@ -157,6 +157,20 @@ bool MpiRuntime::connected(const core::TaskQueue& together) const {
   return runtime_->connected(core::required_by(together, runtime_->rank(), shape_));
 }
 
+Result<bool> MpiRuntime::has_run(uint64_t launches) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kGrace = std::chrono::seconds(10);  // for kernels to leave after a fault
+  const core::Fault& fault = runtime_->fault();
+  const bool done = runtime_->done(launches);
+  if (!fault.raised()) {
+    if (done) count_run();
+    return done;
+  }
+  if (fault_seen_ == Clock::time_point()) fault_seen_ = Clock::now();
+  if (!done && Clock::now() - fault_seen_ < kGrace) return false;
+  return fault.status();
+}
+
 Status MpiRuntime::begin(const core::TaskQueue& together) { return runtime_->begin(together, shape_); }
 
 }  // namespace gpucoll::coll

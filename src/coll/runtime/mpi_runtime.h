@@ -2,13 +2,14 @@
 // and knows whether that can be used at all.
 //
 // The life of a collective: plan() its part. Once every rank has come with device memory: fits(), prepare(), begin(),
-// and advance() until it is true; launched() of the communicator says what to wait for. Then count_run(), and store
-// what lies in host memory. The answers of fits() and prepare() are equal on all ranks. Several calls that are
+// and advance() until it is true; launched() of the communicator says what has_run() is to look for. Then store what
+// lies in host memory. The answers of fits() and prepare() are equal on all ranks. Several calls that are
 // prepared() may be put together into one queue.
 // Thread safety: one caller at a time; but plan(), get() and, once that is not null, bound() also beside prepare().
 // Ownership: owns the runtime communicator.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -129,6 +130,9 @@ class MpiRuntime {
     count_run();
     return {};
   }
+  // Returns whether the call that has made it `launches` is done, and counts it. Errors: the fault of the runtime
+  // communicator, once the call is done or kernels have had time to leave.
+  Result<bool> has_run(uint64_t launches);
   // Returns how many collectives of MPI, and local reductions, this process has run on a device.
   static uint64_t runs() noexcept { return runs_.load(std::memory_order_relaxed); }
   static void count_run() noexcept { runs_.fetch_add(1, std::memory_order_relaxed); }
@@ -162,6 +166,7 @@ class MpiRuntime {
   std::vector<gc_board_line> bound_;  // the lines by which the runtime communicator was made
   core::CommProperties shape_ = {};   // between prepare() and begin()
   uint64_t counted_ = 0;              // launches of the runtime communicator
+  std::chrono::steady_clock::time_point fault_seen_ = {};
   std::unique_ptr<core::Communicator> runtime_;
   std::atomic<core::Communicator*> made_{nullptr};  // the same, for other threads
 };

@@ -161,7 +161,7 @@ class GroupRuntime {
   bool dry_runs_ = false;
   BackgroundTask background_;
   uint64_t launches_ = 0;  // the call is done when the leaders' communicator has done so many
-  Clock::time_point start_ = {}, next_look_around_ = {}, fault_seen_ = {};
+  Clock::time_point start_ = {}, next_look_around_ = {};
 };
 
 }  // namespace gpucoll::coll

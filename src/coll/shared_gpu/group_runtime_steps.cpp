@@ -8,8 +8,6 @@ namespace gpucoll::coll {
 namespace {
 
 constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
-// For kernels to leave after a fault.
-constexpr auto kGrace = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -24,7 +22,6 @@ Status GroupRuntime::begin_step(DeviceCall& call) {
   start_ = Clock::now();
   n_parts_ = 0;
   described_ = false;  // of a blocking one that went through the host
-  fault_seen_ = {};
   if (++calls_ == 1) {
     // Not on the background task: those that are started meanwhile are looked at in the same way.
     background_.start([this, &call, handed_over = submit(call)] { return meet(call, handed_over, nullptr); });
@@ -100,16 +97,8 @@ Result<GroupRuntime::Outcome> GroupRuntime::go_on_launching() {
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::go_on_running() {
-  const core::Fault& fault = leaders_.get()->fault();
-  const bool done = leaders_.get()->done(launches_);
-  if (!fault.raised()) {
-    if (!done) return Outcome::waiting;
-    MpiRuntime::count_run();
-    return end_step(true);
-  }
-  if (fault_seen_ == Clock::time_point()) fault_seen_ = Clock::now();
-  if (!done && Clock::now() - fault_seen_ < kGrace) return Outcome::waiting;
-  return fault.status();
+  GC_TRY_AS(const bool done, leaders_.has_run(launches_));
+  return done ? end_step(true) : Outcome::waiting;
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::go_on_following(const DeviceCall& call) {

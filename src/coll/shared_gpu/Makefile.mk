@@ -11,4 +11,6 @@ GC_COLL_SOURCES += \
 	src/coll/shared_gpu/merge_moves.cpp \
 	src/coll/shared_gpu/merge_reductions.cpp \
 	src/coll/shared_gpu/merged_call.cpp \
-	src/coll/shared_gpu/merged_call.h
+	src/coll/shared_gpu/merged_call.h \
+	src/coll/shared_gpu/own_part.cpp \
+	src/coll/shared_gpu/own_part.h

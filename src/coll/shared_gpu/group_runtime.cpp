@@ -9,7 +9,6 @@
 
 #include "base/params.h"
 #include "coll/shared_gpu/merged_call.h"
-#include "core/progress/quiescence.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -28,30 +27,16 @@ bool same_device(const gc_board_line& a, const gc_board_line& b) {
 
 // ---- whether it can be done ----
 
-bool GroupRuntime::make_pages(gpu::Device& device) {
-  if (pages_) return true;
-  auto made = MemberPages::create(device, description_.size);
-  if (!made) return false;
-  pages_ = *std::move(made);
-  device_ = &device;
-  emulated_ = !std::strcmp(device.identity().kind, "emu");
-  return true;
-}
-
 uint32_t GroupRuntime::offer(const DeviceCall& call, bool next) {
   if (!params().shared_gpu || unneeded_ || staging_) return 0;
   gpu::Device& device = *call.part.device;
   const core::TaskQueue& queue = call.part.queue;
-  if (device.shares_between_processes() || (device_ && device_ != &device) || !suits_groups(queue)) return 0;
+  if (device.shares_between_processes() || (own_.device() && own_.device() != &device) || !suits_groups(queue))
+    return 0;
   if (groups_ && leads()) return GC_LINE_GROUP;  // nobody opens its memory
-  if (!make_pages(device)) return 0;
-  const gpu::HostBlock& pinned = call.part.packing.on_host().block();
-  if (next) {
-    described_ = make_address_map(pinned) && pages_->describe(queue, address_map_);
-    return described_ ? GC_LINE_GROUP : 0;
-  }
-  const AddressMap some = {static_cast<const uint8_t*>(pinned.kernel), pinned.host ? pinned.bytes : 0, nullptr};
-  return pages_->can_describe(queue, some) ? GC_LINE_GROUP : 0;
+  if (!own_.make_pages(device, description_.size)) return 0;
+  const bool suits = next ? own_.describe(call) : own_.can_describe(call);
+  return suits ? GC_LINE_GROUP : 0;
 }
 
 bool GroupRuntime::fits(const DeviceCall& call) {
@@ -61,7 +46,7 @@ bool GroupRuntime::fits(const DeviceCall& call) {
   if (groups_) return std::equal(lines.begin(), lines.end(), bound_.begin(), same_device);
   DeviceGroups groups = groups_of(lines);
   unneeded_ = groups.size() == description_.size;
-  if (unneeded_) pages_.reset();
+  if (unneeded_) own_.release_pages();
   if (unneeded_) return false;
   groups_ = std::move(groups);
   bound_ = lines;
@@ -100,7 +85,7 @@ Status GroupRuntime::await(int rank, const char* what, const CallId& place, void
   constexpr int kLooksPerCheck = 4096;
   for (int look = 1; !come(); ++look) {
     if (idle) idle();
-    if (emulated_) sched_yield();
+    if (own_.emulated()) sched_yield();
     if (look % kLooksPerCheck == 0) GC_TRY(look_at(rank, what, place, come));
   }
   return {};
@@ -109,12 +94,12 @@ Status GroupRuntime::await(int rank, const char* what, const CallId& place, void
 // ---- the first call ----
 
 Status GroupRuntime::open_pages(BoardBootstrap& all) {
-  const SharedMemoryName mine = pages_->name();
+  const SharedMemoryName mine = pages().name();
   std::vector<SharedMemoryName> names(static_cast<size_t>(description_.size));
   GC_TRY(all.allgather(&mine, names.data(), sizeof mine));
   for (int rank : group())
     if (rank != description_.rank && (leads() || rank == leader()))
-      GC_TRY(pages_->open(rank, names[static_cast<size_t>(rank)]));
+      GC_TRY(pages().open(rank, names[static_cast<size_t>(rank)]));
   return {};
 }
 
@@ -135,45 +120,26 @@ Result<bool> GroupRuntime::meet(const DeviceCall& call, const Status& handed_ove
 
 // ---- every member ----
 
-// Host memory of a call is in page-locked memory by now, which only this rank's kernels see.
-bool GroupRuntime::make_address_map(const gpu::HostBlock& pinned) {
-  address_map_ = {};
-  if (!pinned.host) return true;
-  auto memory = mapped_memory_.get(*device_, pinned.bytes);
-  if (!memory) return false;
-  address_map_ = {static_cast<const uint8_t*>(pinned.kernel), pinned.bytes, *memory};
-  return true;
-}
-
 Status GroupRuntime::submit(const DeviceCall& call) {
-  const PinnedCopies& pieces = call.part.packing.on_host();
-  if (!leads() && !std::exchange(described_, false) &&
-      !(make_address_map(pieces.block()) && pages_->describe(call.part.queue, address_map_)))
-    return Status::error(Code::out_of_memory, "rank %d has no memory to hand %s over to rank %d", description_.rank,
-                         name_of(call.place), leader());
-  if (!leads() && address_map_.bytes && !dry_runs_) {
-    pieces.load();
-    GC_TRY(device_->upload(address_map_.memory, pieces.block().host, address_map_.bytes));
+  if (!leads()) {
+    GC_TRY_AS(const bool prepared, own_.prepare(call, !dry_runs_));
+    if (!prepared)
+      return Status::error(Code::out_of_memory, "rank %d has no memory to hand %s over to rank %d", description_.rank,
+                           name_of(call.place), leader());
   }
-  pages_->submit(calls_);
+  pages().submit(calls_);
   return {};
-}
-
-Status GroupRuntime::take_back(const DeviceCall& call) {
-  if (!address_map_.bytes) return {};
-  const PinnedCopies& pieces = call.part.packing.on_host();
-  return device_->copy(pieces.block().host, address_map_.memory, address_map_.bytes);
 }
 
 // REQUIRES: the leader has answered.
 Result<GroupRuntime::Outcome> GroupRuntime::outcome(const DeviceCall& call) {
-  const proto::LeaderAnswer answer = pages_->answer_of(leader());
+  const proto::LeaderAnswer answer = pages().answer_of(leader());
   const bool truncated = answer == proto::LeaderAnswer::truncated;
   if (truncated || answer == proto::LeaderAnswer::failed)
-    return Status::error(truncated ? Code::truncated : Code::remote, "%s", pages_->reason_of(leader())).blaming();
+    return Status::error(truncated ? Code::truncated : Code::remote, "%s", pages().reason_of(leader())).blaming();
   if (answer == proto::LeaderAnswer::stage) return Outcome::stage;
   if (dry_runs_) return Outcome::done;
-  GC_TRY(take_back(call));
+  GC_TRY(own_.take_back(call));
   MpiRuntime::count_run();
   return Outcome::done;
 }
@@ -185,8 +151,8 @@ Result<bool> GroupRuntime::collect_some(const DeviceCall& call) {
   answered_ = false;
   for (; n_parts_ < parts_.size(); ++n_parts_) {
     const int member = group()[n_parts_ + 1];
-    if (!pages_->handed(member, calls_)) return false;
-    GC_TRY(pages_->read(member, call.part.queue, &parts_[n_parts_]));
+    if (!pages().handed(member, calls_)) return false;
+    GC_TRY(pages().read(member, call.part.queue, &parts_[n_parts_]));
   }
   return true;
 }
@@ -196,7 +162,7 @@ Status GroupRuntime::collect(const DeviceCall& call, void (*idle)()) {
     GC_TRY_AS(const bool all, collect_some(call));
     if (all) return {};
     const int member = group()[n_parts_ + 1];
-    GC_TRY(await(member, kHandedOver, call.place, idle, [&] { return pages_->handed(member, calls_); }));
+    GC_TRY(await(member, kHandedOver, call.place, idle, [&] { return pages().handed(member, calls_); }));
   }
 }
 
@@ -205,10 +171,10 @@ Status GroupRuntime::put_together(const DeviceCall& call) {
   for (const core::TaskQueue& part : parts_) parts.push_back(&part);
   whole_.place = call.place;
   whole_.lines = call.lines;
-  whole_.part.device = device_;
+  whole_.part.device = own_.device();
   const int mine = groups_->of[static_cast<size_t>(description_.rank)];
   whole_.kept = {};  // it was of the call before
-  GC_TRY(compose(*groups_, mine, parts, call.pairs_with_gaps, *device_, whole_.scratch, &whole_.part.queue));
+  GC_TRY(compose(*groups_, mine, parts, call.pairs_with_gaps, *own_.device(), whole_.scratch, &whole_.part.queue));
   whole_.part.queue.results_on_host = call.part.queue.results_on_host;
   if (!dry_runs_) call.part.packing.on_host().load();
   return {};
@@ -224,7 +190,7 @@ Status GroupRuntime::explained(Status failure) const {
 }
 
 void GroupRuntime::answer(bool done) {
-  pages_->answer(calls_, done ? proto::LeaderAnswer::done : proto::LeaderAnswer::stage, "");
+  pages().answer(calls_, done ? proto::LeaderAnswer::done : proto::LeaderAnswer::stage, "");
   answered_ = true;
 }
 
@@ -241,7 +207,7 @@ bool GroupRuntime::fail(const Status& why) noexcept {
     told = matcher_.failures().told_of(why);
     return {};
   }).ignore();  // no memory to say it better
-  if (!answered_) pages_->answer(calls_, failed, told.empty() ? why.what() : told.c_str());
+  if (!answered_) pages().answer(calls_, failed, told.empty() ? why.what() : told.c_str());
   answered_ = true;
   return leaders_.get();
 }
@@ -279,7 +245,7 @@ Result<GroupRuntime::Outcome> GroupRuntime::run(DeviceCall& call, BlockingOrder&
     answer(*done);
     staging_ = !*done;
   } else {
-    GC_TRY(await(leader(), kHadRun, call.place, idle, [&] { return pages_->answered(leader(), calls_); }));
+    GC_TRY(await(leader(), kHadRun, call.place, idle, [&] { return pages().answered(leader(), calls_); }));
     GC_TRY_AS(const Outcome ended, outcome(call));
     staging_ = ended == Outcome::stage;
   }
@@ -301,9 +267,9 @@ void GroupRuntime::stop() {
 
 void GroupRuntime::finish(core::Closing& closing) {
   leaders_.finish(closing);
-  if (pages_) core::Quiescence::instance().release_when_idle(std::move(pages_));  // it closes memory of the members
+  own_.release_when_idle();
   whole_.scratch.release();
-  mapped_memory_.release();
+  own_.release_memory();
   staging_ = true;
 }
 

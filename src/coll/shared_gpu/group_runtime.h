@@ -18,7 +18,7 @@
 #include "coll/runtime/background_task.h"
 #include "coll/runtime/mpi_runtime.h"
 #include "coll/shared_gpu/device_groups.h"
-#include "coll/shared_gpu/member_pages.h"
+#include "coll/shared_gpu/own_part.h"
 
 namespace gpucoll::coll {
 
@@ -65,10 +65,8 @@ class GroupRuntime {
   }
   // Returns whether this rank runs collectives for others. REQUIRES: fits() has been true.
   bool leads() const { return leader() == description_.rank; }
-  // Returns whether this rank has launched any.
-  bool has_led() const noexcept { return leaders_.get(); }
   // Returns whether a device that runs on processors has something to do for step().
-  bool needs_processors() const noexcept { return step_ != Step::idle && emulated_; }
+  bool needs_processors() const noexcept { return step_ != Step::idle && own_.emulated(); }
   // Tells the other leaders why they cannot count on this one, if it leads: also between two calls, as it may end.
   void raise_fault(const Status& why) noexcept;
   // Ends this rank's part, and returns whether that has told the others why.
@@ -91,8 +89,7 @@ class GroupRuntime {
   const std::vector<int>& group() const {
     return groups_->members[static_cast<size_t>(groups_->of[static_cast<size_t>(description_.rank)])];
   }
-  bool make_pages(gpu::Device& device);
-  bool make_address_map(const gpu::HostBlock& pinned);
+  MemberPages& pages() const { return own_.pages(); }
   void tell_groups() const;
 
   // Only the first call needs these.
@@ -121,7 +118,6 @@ class GroupRuntime {
 
   // The other members call these.
   Result<Outcome> outcome(const DeviceCall& call);
-  Status take_back(const DeviceCall& call);
 
   // step() calls these.
   Result<Outcome> go_on(DeviceCall& call, bool dry_runs);
@@ -145,15 +141,11 @@ class GroupRuntime {
   MpiRuntime leaders_;
   std::optional<DeviceGroups> groups_;  // once groups are known to be needed
   std::vector<gc_board_line> bound_;    // the lines by which the groups were made
-  bool unneeded_ = false, staging_ = false, emulated_ = false;
-  std::unique_ptr<MemberPages> pages_;
-  gpu::Device* device_ = nullptr;  // of the pages
+  bool unneeded_ = false, staging_ = false;
+  OwnPart own_;
   // The present call.
   uint64_t calls_ = 0;
-  bool described_ = false;
-  bool answered_ = true;  // by this leader
-  Scratch mapped_memory_;
-  AddressMap address_map_;
+  bool answered_ = true;                // by this leader
   std::vector<core::TaskQueue> parts_;  // of the members except this leader
   size_t n_parts_ = 0;                  // how many have been read
   DeviceCall whole_;

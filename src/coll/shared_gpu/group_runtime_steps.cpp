@@ -21,7 +21,7 @@ bool GroupRuntime::time_to_look_around() {
 Status GroupRuntime::begin_step(DeviceCall& call) {
   start_ = Clock::now();
   n_parts_ = 0;
-  described_ = false;  // of a blocking one that went through the host
+  own_.forget();  // of a blocking one that went through the host
   if (++calls_ == 1) {
     // Not on the background task: those that are started meanwhile are looked at in the same way.
     background_.start([this, &call, handed_over = submit(call)] { return meet(call, handed_over, nullptr); });
@@ -56,7 +56,7 @@ Result<GroupRuntime::Outcome> GroupRuntime::go_on_collecting(const DeviceCall& c
   GC_TRY_AS(const bool all, collect_some(call));
   if (!all) {
     const int member = group()[n_parts_ + 1];
-    const auto handed = [&] { return pages_->handed(member, calls_); };
+    const auto handed = [&] { return pages().handed(member, calls_); };
     if (time_to_look_around()) GC_TRY(look_at(member, kHandedOver, call.place, handed));
     return Outcome::waiting;
   }
@@ -102,7 +102,7 @@ Result<GroupRuntime::Outcome> GroupRuntime::go_on_running() {
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::go_on_following(const DeviceCall& call) {
-  const auto answered = [&] { return pages_->answered(leader(), calls_); };
+  const auto answered = [&] { return pages().answered(leader(), calls_); };
   if (!answered()) {
     if (time_to_look_around()) GC_TRY(look_at(leader(), kHadRun, call.place, answered));
     return Outcome::waiting;

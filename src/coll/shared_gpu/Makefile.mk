@@ -2,6 +2,8 @@
 GC_COLL_SOURCES += \
 	src/coll/shared_gpu/device_groups.cpp \
 	src/coll/shared_gpu/device_groups.h \
+	src/coll/shared_gpu/group_leader.cpp \
+	src/coll/shared_gpu/group_leader.h \
 	src/coll/shared_gpu/group_runtime.cpp \
 	src/coll/shared_gpu/group_runtime.h \
 	src/coll/shared_gpu/group_runtime_steps.cpp \

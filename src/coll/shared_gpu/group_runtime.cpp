@@ -50,8 +50,7 @@ bool GroupRuntime::fits(const DeviceCall& call) {
   if (unneeded_) return false;
   groups_ = std::move(groups);
   bound_ = lines;
-  leaders_.set_ranks(groups_->leaders());
-  if (leads()) parts_.resize(group().size() - 1);
+  if (leads()) leader_.lead(*groups_);
   tell_groups();
   return true;
 }
@@ -146,92 +145,38 @@ Result<GroupRuntime::Outcome> GroupRuntime::outcome(const DeviceCall& call) {
 
 // ---- the leader ----
 
-// Returns whether all members have handed over their parts, and reads these.
-Result<bool> GroupRuntime::collect_some(const DeviceCall& call) {
-  answered_ = false;
-  for (; n_parts_ < parts_.size(); ++n_parts_) {
-    const int member = group()[n_parts_ + 1];
-    if (!pages().handed(member, calls_)) return false;
-    GC_TRY(pages().read(member, call.part.queue, &parts_[n_parts_]));
-  }
-  return true;
-}
-
 Status GroupRuntime::collect(const DeviceCall& call, void (*idle)()) {
   for (;;) {
-    GC_TRY_AS(const bool all, collect_some(call));
-    if (all) return {};
-    const int member = group()[n_parts_ + 1];
-    GC_TRY(await(member, kHandedOver, call.place, idle, [&] { return pages().handed(member, calls_); }));
+    GC_TRY_AS(const int missing, leader_.collect(call));
+    if (missing < 0) return {};
+    GC_TRY(await(missing, kHandedOver, call.place, idle, [&] { return pages().handed(missing, calls_); }));
   }
 }
 
-Status GroupRuntime::put_together(const DeviceCall& call) {
-  std::vector<const core::TaskQueue*> parts = {&call.part.queue};
-  for (const core::TaskQueue& part : parts_) parts.push_back(&part);
-  whole_.place = call.place;
-  whole_.lines = call.lines;
-  whole_.part.device = own_.device();
-  const int mine = groups_->of[static_cast<size_t>(description_.rank)];
-  whole_.kept = {};  // it was of the call before
-  GC_TRY(compose(*groups_, mine, parts, call.pairs_with_gaps, *own_.device(), whole_.scratch, &whole_.part.queue));
-  whole_.part.queue.results_on_host = call.part.queue.results_on_host;
-  if (!dry_runs_) call.part.packing.on_host().load();
-  return {};
+Result<bool> GroupRuntime::run_as_leader(const DeviceCall& call, BlockingOrder& blocking_order) {
+  constexpr bool kLoads = true;
+  GC_TRY(leader_.put_together(call, kLoads));
+  GC_TRY_AS(const bool ready, leader_.prepare(description_.calls->progress));
+  if (ready) GC_TRY(leader_.run(blocking_order));
+  return ready;
 }
 
-// A failure on the leaders' communicator counts its ranks, unless it blames one.
-Status GroupRuntime::explained(Status failure) const {
-  if (failure.blames()) return failure;
-  const std::vector<int> leaders = groups_->leaders();
-  if (leaders.back() == groups_->size() - 1) return failure;  // they are the first ranks of all
-  return Status::error(failure.code(), "%s (ranks counted among those that lead the ranks of a device: %s)",
-                       failure.what(), list_of(leaders).c_str());
-}
+void GroupRuntime::raise_fault(const Status& why) noexcept { leader_.raise_fault(why); }
 
-void GroupRuntime::answer(bool done) {
-  pages().answer(calls_, done ? proto::LeaderAnswer::done : proto::LeaderAnswer::stage, "");
-  answered_ = true;
-}
-
-void GroupRuntime::raise_fault(const Status& why) noexcept {
-  if (core::Communicator* const runtime = leaders_.get()) runtime->raise_fault(why);
-}
-
-bool GroupRuntime::fail(const Status& why) noexcept {
-  if (!groups_ || !leads()) return false;
-  raise_fault(why);
-  const auto failed = why.code() == Code::truncated ? proto::LeaderAnswer::truncated : proto::LeaderAnswer::failed;
-  std::string told;
-  contained([&]() -> Status {
-    told = matcher_.failures().told_of(why);
-    return {};
-  }).ignore();  // no memory to say it better
-  if (!answered_) pages().answer(calls_, failed, told.empty() ? why.what() : told.c_str());
-  answered_ = true;
-  return leaders_.get();
-}
+bool GroupRuntime::fail(const Status& why) noexcept { return groups_ && leads() && leader_.fail(why); }
 
 // ---- waiting for the end ----
 
-Result<bool> GroupRuntime::launch(const DeviceCall& call, BlockingOrder& blocking_order) {
-  void (*const idle)() = description_.calls->progress;
-  GC_TRY(put_together(call));
-  GC_TRY_AS(const bool ready, leaders_.prepare(whole_, idle));
-  if (!ready) return false;
-  blocking_order.wait_until_first();
-  GC_TRY(leaders_.launch(whole_));
-  blocking_order.leave();
-  GC_TRY(leaders_.await_end());
-  return true;
+void GroupRuntime::begin_call() {
+  start_ = Clock::now();
+  leader_.begin(++calls_);
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::run(DeviceCall& call, BlockingOrder& blocking_order) {
   void (*const idle)() = description_.calls->progress;
-  start_ = Clock::now();
-  n_parts_ = 0;
+  begin_call();
   if (!leads()) blocking_order.leave();  // it launches nothing
-  if (++calls_ == 1) {
+  if (calls_ == 1) {
     GC_TRY_AS(const bool able, meet(call, submit(call), idle));
     staging_ = !able;
     if (staging_) return Outcome::stage;
@@ -240,9 +185,9 @@ Result<GroupRuntime::Outcome> GroupRuntime::run(DeviceCall& call, BlockingOrder&
     if (leads()) GC_TRY(collect(call, idle));
   }
   if (leads()) {
-    const Result<bool> done = launch(call, blocking_order);
-    if (!done) return explained(done.status());
-    answer(*done);
+    const Result<bool> done = run_as_leader(call, blocking_order);
+    if (!done) return leader_.explained(done.status());
+    leader_.answer(*done);
     staging_ = !*done;
   } else {
     GC_TRY(await(leader(), kHadRun, call.place, idle, [&] { return pages().answered(leader(), calls_); }));
@@ -266,9 +211,8 @@ void GroupRuntime::stop() {
 }
 
 void GroupRuntime::finish(core::Closing& closing) {
-  leaders_.finish(closing);
+  leader_.finish(closing);
   own_.release_when_idle();
-  whole_.scratch.release();
   own_.release_memory();
   staging_ = true;
 }

@@ -16,8 +16,8 @@
 #include "coll/match/blocking_order.h"
 #include "coll/match/board_bootstrap.h"
 #include "coll/runtime/background_task.h"
-#include "coll/runtime/mpi_runtime.h"
 #include "coll/shared_gpu/device_groups.h"
+#include "coll/shared_gpu/group_leader.h"
 #include "coll/shared_gpu/own_part.h"
 
 namespace gpucoll::coll {
@@ -41,7 +41,7 @@ class GroupRuntime {
         matcher_(matcher),
         meeting_(meetings.all),
         causes_(causes),
-        leaders_(description, matcher, meetings.leaders, causes) {}
+        leader_(description, matcher, meetings.leaders, causes, own_) {}
   ~GroupRuntime();
   GroupRuntime(const GroupRuntime&) = delete;
   GroupRuntime& operator=(const GroupRuntime&) = delete;
@@ -97,6 +97,7 @@ class GroupRuntime {
   Status open_pages(BoardBootstrap& all);
 
   // All members call these.
+  void begin_call();
   Status submit(const DeviceCall& call);
   template <class Come>
   Status await(int rank, const char* what, const CallId& place, void (*idle)(), const Come& come);
@@ -110,11 +111,7 @@ class GroupRuntime {
 
   // The leader calls these.
   Status collect(const DeviceCall& call, void (*idle)());
-  Result<bool> collect_some(const DeviceCall& call);
-  Status put_together(const DeviceCall& call);
-  Result<bool> launch(const DeviceCall& call, BlockingOrder& blocking_order);
-  Status explained(Status failure) const;
-  void answer(bool done);
+  Result<bool> run_as_leader(const DeviceCall& call, BlockingOrder& blocking_order);
 
   // The other members call these.
   Result<Outcome> outcome(const DeviceCall& call);
@@ -138,21 +135,16 @@ class GroupRuntime {
   CallMatcher& matcher_;
   const uint32_t meeting_;
   const std::shared_ptr<CauseLog> causes_;
-  MpiRuntime leaders_;
   std::optional<DeviceGroups> groups_;  // once groups are known to be needed
   std::vector<gc_board_line> bound_;    // the lines by which the groups were made
   bool unneeded_ = false, staging_ = false;
   OwnPart own_;
+  GroupLeader leader_;  // what it does, if this rank leads
   // The present call.
   uint64_t calls_ = 0;
-  bool answered_ = true;                // by this leader
-  std::vector<core::TaskQueue> parts_;  // of the members except this leader
-  size_t n_parts_ = 0;                  // how many have been read
-  DeviceCall whole_;
   Step step_ = Step::idle;
   bool dry_runs_ = false;
   BackgroundTask background_;
-  uint64_t launches_ = 0;  // the call is done when the leaders' communicator has done so many
   Clock::time_point start_ = {}, next_look_around_ = {};
 };
 

@@ -19,10 +19,9 @@ bool GroupRuntime::time_to_look_around() {
 }
 
 Status GroupRuntime::begin_step(DeviceCall& call) {
-  start_ = Clock::now();
-  n_parts_ = 0;
+  begin_call();
   own_.forget();  // of a blocking one that went through the host
-  if (++calls_ == 1) {
+  if (calls_ == 1) {
     // Not on the background task: those that are started meanwhile are looked at in the same way.
     background_.start([this, &call, handed_over = submit(call)] { return meet(call, handed_over, nullptr); });
     step_ = Step::meeting;
@@ -34,7 +33,7 @@ Status GroupRuntime::begin_step(DeviceCall& call) {
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::end_step(bool done) {
-  if (leads()) answer(done);
+  if (leads()) leader_.answer(done);
   staging_ = !done;
   step_ = Step::idle;
   return done ? Outcome::done : Outcome::stage;
@@ -46,24 +45,23 @@ Result<GroupRuntime::Outcome> GroupRuntime::go_on_meeting() {
   auto back = background_.take_result();
   if (!back) return Outcome::waiting;
   GC_TRY_AS(const bool able, std::move(*back));
-  answered_ |= !able;  // all know
+  if (!able) leader_.need_not_answer();  // all know
   staging_ = !able;
   step_ = !able ? Step::idle : leads() ? Step::collecting : Step::following;
   return able ? Outcome::waiting : Outcome::stage;
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::go_on_collecting(const DeviceCall& call) {
-  GC_TRY_AS(const bool all, collect_some(call));
-  if (!all) {
-    const int member = group()[n_parts_ + 1];
-    const auto handed = [&] { return pages().handed(member, calls_); };
-    if (time_to_look_around()) GC_TRY(look_at(member, kHandedOver, call.place, handed));
+  GC_TRY_AS(const int missing, leader_.collect(call));
+  if (missing >= 0) {
+    const auto handed = [&] { return pages().handed(missing, calls_); };
+    if (time_to_look_around()) GC_TRY(look_at(missing, kHandedOver, call.place, handed));
     return Outcome::waiting;
   }
-  GC_TRY(put_together(call));
-  GC_TRY_AS(const bool prepared, leaders_.prepared(whole_));
+  GC_TRY(leader_.put_together(call, !dry_runs_));
+  GC_TRY_AS(const bool prepared, leader_.prepared());
   if (prepared) return be_ready();
-  background_.start([this] { return leaders_.prepare(whole_, nullptr); });
+  background_.start([this] { return leader_.prepare(nullptr); });
   step_ = Step::preparing;
   return Outcome::waiting;
 }
@@ -82,22 +80,19 @@ Result<GroupRuntime::Outcome> GroupRuntime::be_ready() {
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::begin_launching() {
-  GC_TRY(leaders_.begin(whole_));
+  GC_TRY(leader_.begin_launch());
   step_ = Step::launching;
   return Outcome::waiting;
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::go_on_launching() {
-  constexpr bool kHoldsEnd = true;
-  GC_TRY_AS(const bool all, leaders_.advance(kHoldsEnd));
-  if (!all) return Outcome::waiting;
-  launches_ = leaders_.get()->launched();
-  step_ = Step::running;
+  GC_TRY_AS(const bool all, leader_.launch());
+  if (all) step_ = Step::running;
   return Outcome::waiting;
 }
 
 Result<GroupRuntime::Outcome> GroupRuntime::go_on_running() {
-  GC_TRY_AS(const bool done, leaders_.has_run(launches_));
+  GC_TRY_AS(const bool done, leader_.has_run());
   return done ? end_step(true) : Outcome::waiting;
 }
 
@@ -133,7 +128,7 @@ Result<GroupRuntime::Outcome> GroupRuntime::go_on(DeviceCall& call, bool dry_run
     if (!outcome) {
       step_ = Step::idle;
       const bool by_leaders = before >= Step::preparing && before <= Step::running;
-      return by_leaders ? explained(outcome.status()) : outcome.status();
+      return by_leaders ? leader_.explained(outcome.status()) : outcome.status();
     }
     if (*outcome != Outcome::waiting || step_ == before) return outcome;
   }

@@ -7,6 +7,8 @@ GC_COLL_SOURCES += \
 	src/coll/shared_gpu/group_runtime.cpp \
 	src/coll/shared_gpu/group_runtime.h \
 	src/coll/shared_gpu/group_runtime_steps.cpp \
+	src/coll/shared_gpu/group_wait.cpp \
+	src/coll/shared_gpu/group_wait.h \
 	src/coll/shared_gpu/member_pages.cpp \
 	src/coll/shared_gpu/member_pages.h \
 	src/coll/shared_gpu/merge.h \

@@ -1,7 +1,5 @@
 #include "coll/shared_gpu/group_runtime.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -12,10 +10,6 @@
 
 namespace gpucoll::coll {
 namespace {
-
-// Beyond the timeout: who waits for a rank that waits for others is more patient than this, as that one knows better
-// who has not come. All of it is well within a second.
-constexpr auto kPatienceOfLeaders = std::chrono::milliseconds(200), kPatience = std::chrono::milliseconds(500);
 
 constexpr char kAllCalls[] = "a collective on device memory, as all others,";
 
@@ -59,35 +53,6 @@ void GroupRuntime::tell_groups() const {
   if (!leads() || group().size() == 1) return;
   log::write(log::Level::info, "%s of %s use one device: rank %d runs their collectives", list_of(group()).c_str(),
              description_.name, description_.rank);
-}
-
-// ---- waiting for one another ----
-
-Status GroupRuntime::what_is_wrong(int rank, const char* what, const CallId& place) const {
-  GC_TRY(matcher_.failures().usable(rank));
-  if (!matcher_.entries().alive(rank))
-    return matcher_.failures().died_or_failed(
-        rank, Status::error(Code::remote, "%s died before it %s %s on %s", matcher_.entries().rank_name(rank).c_str(),
-                            what, name_of(place), description_.name)
-                  .blaming());
-  GC_TRY(matcher_.failures().in_mpi(rank, place));
-  const auto more = leads() ? kPatienceOfLeaders : kPatience;
-  return matcher_.failures().in_time(start_, more, [&] {
-    return Status::error(Code::timed_out, "rank %d has waited longer than %lld s (parameter timeout) until %s %s %s",
-                         description_.rank, static_cast<long long>(params().timeout),
-                         matcher_.entries().rank_name(rank).c_str(), what, name_of(place));
-  });
-}
-
-template <class Come>
-Status GroupRuntime::await(int rank, const char* what, const CallId& place, void (*idle)(), const Come& come) {
-  constexpr int kLooksPerCheck = 4096;
-  for (int look = 1; !come(); ++look) {
-    if (idle) idle();
-    if (own_.emulated()) sched_yield();
-    if (look % kLooksPerCheck == 0) GC_TRY(look_at(rank, what, place, come));
-  }
-  return {};
 }
 
 // ---- the first call ----
@@ -149,7 +114,7 @@ Status GroupRuntime::collect(const DeviceCall& call, void (*idle)()) {
   for (;;) {
     GC_TRY_AS(const int missing, leader_.collect(call));
     if (missing < 0) return {};
-    GC_TRY(await(missing, kHandedOver, call.place, idle, [&] { return pages().handed(missing, calls_); }));
+    GC_TRY(wait_.await(missing, kHandedOver, call.place, idle, [&] { return pages().handed(missing, calls_); }));
   }
 }
 
@@ -168,7 +133,7 @@ bool GroupRuntime::fail(const Status& why) noexcept { return groups_ && leads() 
 // ---- waiting for the end ----
 
 void GroupRuntime::begin_call() {
-  start_ = Clock::now();
+  wait_.begin(leads(), own_.emulated());
   leader_.begin(++calls_);
 }
 
@@ -190,7 +155,7 @@ Result<GroupRuntime::Outcome> GroupRuntime::run(DeviceCall& call, BlockingOrder&
     leader_.answer(*done);
     staging_ = !*done;
   } else {
-    GC_TRY(await(leader(), kHadRun, call.place, idle, [&] { return pages().answered(leader(), calls_); }));
+    GC_TRY(wait_.await(leader(), kHadRun, call.place, idle, [&] { return pages().answered(leader(), calls_); }));
     GC_TRY_AS(const Outcome ended, outcome(call));
     staging_ = ended == Outcome::stage;
   }

@@ -9,7 +9,6 @@
 //
 // Thread safety: one caller at a time. Ownership: owns the leaders' runtime communicator.
 #pragma once
-#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -18,6 +17,7 @@
 #include "coll/runtime/background_task.h"
 #include "coll/shared_gpu/device_groups.h"
 #include "coll/shared_gpu/group_leader.h"
+#include "coll/shared_gpu/group_wait.h"
 #include "coll/shared_gpu/own_part.h"
 
 namespace gpucoll::coll {
@@ -41,7 +41,8 @@ class GroupRuntime {
         matcher_(matcher),
         meeting_(meetings.all),
         causes_(causes),
-        leader_(description, matcher, meetings.leaders, causes, own_) {}
+        leader_(description, matcher, meetings.leaders, causes, own_),
+        wait_(description, matcher) {}
   ~GroupRuntime();
   GroupRuntime(const GroupRuntime&) = delete;
   GroupRuntime& operator=(const GroupRuntime&) = delete;
@@ -80,7 +81,6 @@ class GroupRuntime {
   void finish(core::Closing& closing);
 
  private:
-  using Clock = std::chrono::steady_clock;
   enum class Step { idle, meeting, collecting, preparing, ready, launching, running, following };
   static constexpr const char* kHandedOver = "handed over its part of";
   static constexpr const char* kHadRun = "had run, for all ranks of its device,";
@@ -99,15 +99,6 @@ class GroupRuntime {
   // All members call these.
   void begin_call();
   Status submit(const DeviceCall& call);
-  template <class Come>
-  Status await(int rank, const char* what, const CallId& place, void (*idle)(), const Come& come);
-  // Returns what keeps `rank` from coming: ok where nothing does, or where it has come meanwhile.
-  template <class Come>
-  Status look_at(int rank, const char* what, const CallId& place, const Come& come) const {
-    Status wrong = what_is_wrong(rank, what, place);
-    return wrong || come() ? Status() : wrong;
-  }
-  Status what_is_wrong(int rank, const char* what, const CallId& place) const;
 
   // The leader calls these.
   Status collect(const DeviceCall& call, void (*idle)());
@@ -129,7 +120,6 @@ class GroupRuntime {
   Result<Outcome> go_on_launching();
   Result<Outcome> go_on_running();
   Result<Outcome> go_on_following(const DeviceCall& call);
-  bool time_to_look_around();
 
   const gc_comm_description& description_;
   CallMatcher& matcher_;
@@ -142,10 +132,10 @@ class GroupRuntime {
   GroupLeader leader_;  // what it does, if this rank leads
   // The present call.
   uint64_t calls_ = 0;
+  GroupWait wait_;
   Step step_ = Step::idle;
   bool dry_runs_ = false;
   BackgroundTask background_;
-  Clock::time_point start_ = {}, next_look_around_ = {};
 };
 
 }  // namespace gpucoll::coll

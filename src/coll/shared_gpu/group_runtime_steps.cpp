@@ -1,22 +1,8 @@
 // Takes a nonblocking collective, or a start of a persistent one, through its steps until the leaders of groups have
 // run it. The steps never wait: a thread of its own waits for other ranks.
-#include <chrono>
-
 #include "coll/shared_gpu/group_runtime.h"
 
 namespace gpucoll::coll {
-namespace {
-
-constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
-
-}  // namespace
-
-bool GroupRuntime::time_to_look_around() {
-  const auto now = Clock::now();
-  if (now < next_look_around_) return false;
-  next_look_around_ = now + kBetweenLooksAround;
-  return true;
-}
 
 Status GroupRuntime::begin_step(DeviceCall& call) {
   begin_call();
@@ -55,7 +41,7 @@ Result<GroupRuntime::Outcome> GroupRuntime::go_on_collecting(const DeviceCall& c
   GC_TRY_AS(const int missing, leader_.collect(call));
   if (missing >= 0) {
     const auto handed = [&] { return pages().handed(missing, calls_); };
-    if (time_to_look_around()) GC_TRY(look_at(missing, kHandedOver, call.place, handed));
+    GC_TRY(wait_.look_now_and_then(missing, kHandedOver, call.place, handed));
     return Outcome::waiting;
   }
   GC_TRY(leader_.put_together(call, !dry_runs_));
@@ -99,7 +85,7 @@ Result<GroupRuntime::Outcome> GroupRuntime::go_on_running() {
 Result<GroupRuntime::Outcome> GroupRuntime::go_on_following(const DeviceCall& call) {
   const auto answered = [&] { return pages().answered(leader(), calls_); };
   if (!answered()) {
-    if (time_to_look_around()) GC_TRY(look_at(leader(), kHadRun, call.place, answered));
+    GC_TRY(wait_.look_now_and_then(leader(), kHadRun, call.place, answered));
     return Outcome::waiting;
   }
   GC_TRY_AS(const Outcome ended, outcome(call));

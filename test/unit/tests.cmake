@@ -32,6 +32,7 @@ gc_test(unit.causes LABELS unit COMMAND test/unit/coll/causes_test)
 gc_test(unit.operands LABELS unit COMMAND test/unit/coll/operands_test)
 gc_test(unit.merged_call LABELS unit COMMAND test/unit/coll/merged_call_test)
 gc_test(unit.background_task LABELS unit tsan asan COMMAND test/unit/coll/background_task_test)
+gc_test(unit.request_sequence LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/coll/request_sequence_test)
 gc_test(unit.request LABELS unit COMMAND test/unit/coll/request_test)
 # In processes of their own, as nodes are known once a process.
 gc_test(unit.call_matcher LABELS unit ENV GPUCOLL_DEVICE=emu

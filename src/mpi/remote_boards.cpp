@@ -13,6 +13,7 @@
 #include "base/mutant.h"
 #include "base/params.h"
 #include "base/service_thread.h"
+#include "core/peer/heart.h"
 #include "net/tcp/endpoint.h"
 
 namespace gpucoll::coll {
@@ -173,7 +174,7 @@ Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), 
     net::DialedConnection dialed;
   };
   std::vector<Dialing> pending;
-  const net::Deadline deadline = net::Clock::now() + patience();
+  const auto deadline = core::RunningClock::now() + patience();  // this process may be stopped meanwhile
   for (size_t i = 0; i < wanted.size(); ++i) {
     const proto::NetworkAddress& address = wanted[i].address;
     if (wanted[i].process->has_channel()) continue;
@@ -193,7 +194,7 @@ Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), 
       else
         ++i;
     }
-    if (net::Clock::now() > deadline)
+    if (core::RunningClock::now() > deadline)
       return Status::error(Code::timed_out, "no connection within %lld s",
                            static_cast<long long>(std::chrono::ceil<std::chrono::seconds>(patience()).count()));
     idle();

@@ -304,6 +304,8 @@ class Round:
             time.sleep(self.pause)
             victim.send(signal.SIGCONT)
             if self.goes_on(began):
+                if any(self.is_left_to_mpi(rank) for rank in self.ranks):
+                    result.complain("wrong_names", "a rank that was stopped takes others for unreachable")
                 result.went_on += 1
                 result.survivors += len(survivors)
                 return None
@@ -379,8 +381,18 @@ class Round:
         if self.fault == "kill" and left and left[1] and not answers_latecomers(rank):
             result.complain("left", f"rank {rank.number} keeps {left[1]}")
 
+    def is_left_to_mpi(self, rank):
+        """Whether a rank has found that others cannot be reached, when these have gone: MPI's own collectives, which it
+        calls then, wait for those for ever."""
+        if self.api != "MPI" or not os.path.exists(rank.stderr):
+            return False
+        with open(rank.stderr, encoding="utf-8", errors="replace") as file:
+            return "goes through the host" in file.read()
+
     def judge_victim(self, victim, continued, result):
         error = victim.find("error")
+        if self.is_left_to_mpi(victim):
+            return
         if error is None or not victim.gone():
             self.judge_unended(victim, error, result)
             return

@@ -133,8 +133,8 @@ Status SocketBootstrap::meet() {
   const auto own = local_addresses();
   const auto way = own ? way_between(*own, from_format(id_.root.at)) : Result<Address>(own.status());
   if (!way)
-    return Status::error(way.status().code(), "rank %d of %d cannot reach %s: %s", rank_, size_, maker_name().c_str(),
-                         way.status().what());
+    return Status::error(way.status().code(), "rank %d of %d cannot reach %s, which made the unique id: %s", rank_,
+                         size_, process_at(id_.root).c_str(), way.status().what());
   own_ = *own;
   const Address& root = *way;
   constexpr int kAttempts = 6;  // where strangers crowd the maker, it may take this rank for one of them

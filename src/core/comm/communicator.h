@@ -220,8 +220,8 @@ class Communicator final : public Watched, public GraphUser {
   };
   Communicator(gpu::Device& device, const Kernels& kernels, const CommOptions& options)
       : device_(device), kernels_(kernels), options_(options), words_(device) {}
-  // Waits a little, from since_ns on, for the calls of ranks on other nodes, so that compare_calls() compares them.
-  void await_calls(void (*idle)(), int64_t since_ns) noexcept;
+  // Waits a little for the calls of ranks on other nodes, so that compare_calls() compares them.
+  void await_calls(void (*idle)()) noexcept;
   KernelActivity activity() const noexcept;
   Status allocate();
   void prepare(const TuningTable* table);

@@ -83,6 +83,11 @@ size_t Door::room() const noexcept {
   return gc_mutant(455) ? most_strangers_ : std::clamp<size_t>(most_descriptors() / 4, 1, most_strangers_);
 }
 
+bool Door::hears(const PollSet& set) const {
+  return std::ranges::any_of(listeners_, [&](const UniqueFd& listener) { return set.ready(listener.get()); }) ||
+         std::ranges::any_of(strangers_, [&](const Stranger& stranger) { return set.ready(stranger.fd.get()); });
+}
+
 Status Door::serve(const PollSet& set, const Knows& knows, std::vector<Guest>* guests) {
   std::erase_if(strangers_, [&](Stranger& s) { return set.ready(s.fd.get()) && settle(&s, knows, guests); });
   std::erase_if(strangers_, [](const Stranger& s) { return Clock::now() - s.since > kBudget; });

@@ -39,6 +39,8 @@ class Door {
   void shut() noexcept;
 
   void watch(PollSet* set) const;
+  // Returns whether somebody has come to a listener, or a stranger has said something.
+  bool hears(const PollSet& set) const;
   // Those with a Hello that is known come in; REQUIRES: the set was watched and has waited. Errors: system, where no
   // descriptor is left for who knocks.
   Status serve(const PollSet& set, const Knows& knows, std::vector<Guest>* guests);

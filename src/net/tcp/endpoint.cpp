@@ -161,8 +161,8 @@ Status Endpoint::serve_door(const PollSet& set) {
     std::lock_guard lock(mutex_);
     if (is_unable()) short_of = unable_;
   }
-  // Where a descriptor is there again, guests come in.
-  const bool refuses = !short_of && !open_reserve() && reserve_;
+  // Where nobody knocks, it keeps its last descriptor. Where there is another one again, guests come in.
+  const bool refuses = !short_of && door_.hears(set) && !open_reserve() && reserve_;
   if (refuses) reserve_.reset();
   std::vector<Door::Guest> guests;
   const auto knows = [this](const proto::BootstrapHello& hello) {
@@ -176,9 +176,10 @@ Status Endpoint::serve_door(const PollSet& set) {
     else if (send(guest.fd.get(), &proto::kNoDescriptor, 1, MSG_NOSIGNAL) != 1)
       continue;  // it has gone by itself
   }
+  const bool has_refused = refuses && !guests.empty();
   guests.clear();
   if (!reserve_) reserve_ = open_reserve();
-  return refuses && served ? std::move(short_of) : served;
+  return has_refused && served ? std::move(short_of) : served;
 }
 
 // Errors: what keeps the thread from looking at connections, or from accepting them.

@@ -45,7 +45,7 @@ class CommunicatorsOfMpi : public testing::Test {
 };
 
 TEST_F(CommunicatorsOfMpi, TakeLittleMemory) {
-  constexpr size_t kEach = 1024;
+  constexpr size_t kEach = 1100;
   make_all();  // what is made once
   free_all();
   all_.reserve(kMany);

@@ -105,7 +105,7 @@ Status Communicator::connect(const Requirements& required, void (*idle)()) {
   const CommProperties before = plain_shape();
   Status status = contained([&]() -> Status {
     if (!launcher_) GC_TRY(make_launcher());
-    Status made = connections_->make(required, wait);
+    Status made = contained([&] { return connections_->make(required, wait); });
     // Also after a failure: the copies of peers that have succeeded may come.
     if (std::vector<void*> landing = connections_->landing(); !landing.empty() && !copies_->lands())
       copies_->carry_reductions(std::move(landing));

@@ -247,17 +247,17 @@ std::string CopyMessages::waiting_for() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   const bool kept_out = Proxy::instance().is_kept_out();
-  const auto tell = [&](const Direction& d, const char* way) {
+  const auto tell = [&](const Direction& d, const char* way, bool peer_copies) {
     if (kept_out) return own;
     const std::string peers =
         "a message of " + std::to_string(d.pending.front().bytes) + " bytes " + way + " " + context_.peers.name(d.peer);
-    if (is_kept_out(d.peer)) return peers + ", which cannot start a copy: " + kFreeing;
+    if (peer_copies && is_kept_out(d.peer)) return peers + ", which cannot start a copy: " + kFreeing;
     return peers + ", which must make its call outside of captures if this rank does";
   };
   for (const auto& r : receiving_)
-    if (r && !r->pending.empty()) return tell(*r, "from");
+    if (r && !r->pending.empty()) return tell(*r, "from", true);
   for (const auto& s : sending_)
-    if (s && !s->pending.empty()) return tell(*s, "to");
+    if (s && !s->pending.empty()) return tell(*s, "to", false);
   return "";
 }
 

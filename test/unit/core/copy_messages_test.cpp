@@ -355,7 +355,6 @@ class FailingDevice final : public ForwardingDevice {
   std::atomic<bool> fails{false};
 };
 
-// The words of its copies never come: who waits for them must be let go, and the proxy rest.
 // Rank 0 waits for rank 1, whose host can start no copy. All ranks of this test have one proxy, so that rank 0 would
 // tell of itself while that is held: it is let go before rank 0 looks.
 TEST(CopyMessages, TellsOfAPeerThatIsKeptOut) {
@@ -404,6 +403,7 @@ TEST(CopyMessages, TellsOfAPeerThatIsKeptOut) {
   });
 }
 
+// The words of its copies never come: who waits for them must be let go, and the proxy rest.
 TEST(CopyMessages, EndsWithADeviceThatHasFailed) {
   static FailingDevice failing(**gpu::emu_platform().open(0));  // outlives the thread that asks it
   const auto state = DeviceWatch::instance().watch(failing);

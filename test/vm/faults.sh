@@ -25,7 +25,7 @@ says() { grep -q "$1" "$log" || { echo "FAILED: it does not say '$1'"; failed=1;
 export GPUCOLL_VERBS_TIMEOUT=17 GPUCOLL_VERBS_RETRIES=3
 under_way link fabric down h2
 # The device that has lost its cable gives up at once, the other one after its time-outs.
-says "connection between rank . (process [0-9]*) and rank . (process [0-9]* on host h.) is broken: .*rxe., port 1, which is"
+says "connection between rank . (process [0-9]* on host h.) and rank . (process [0-9]* on host h.) is broken: .*rxe., port 1, which is"
 says "rank 0: allreduce failed: "
 says "rank 1: allreduce failed: "
 fabric up h2

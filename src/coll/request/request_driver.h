@@ -20,7 +20,7 @@ namespace gpucoll::coll {
 
 class RequestDriver {
  public:
-  // What the driver works on.
+  // Names the parts on which the driver works.
   struct Parts {
     gc_comm& comm;
     const gc_comm_description& description;

@@ -53,7 +53,7 @@ Status Communicator::begin_close(void (*idle)(), int64_t since_ns) {
   return status;
 }
 
-// What breaks a connection from begin_close() on is no failure here: all that this rank receives has come, as its
+// A connection that breaks from begin_close() on is no failure here: all that this rank receives has come, as its
 // launches have ended. Where what it sends is lost, the peer misses the end mark and fails, and a peer that has aborted
 // may have taken all without saying so.
 Status Communicator::finish(void (*idle)()) {

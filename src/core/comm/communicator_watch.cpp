@@ -27,7 +27,7 @@ void Communicator::check() noexcept {
   try {
     Status status = peers_.check();
     if (status) {
-      const uint64_t launches = launched() + __atomic_load_n(&words_->done, __ATOMIC_RELAXED);
+      const uint64_t launches = launched() + words_.done();
       status = connections_->look_at_links(activity() == KernelActivity::launched, launches);
     }
     exports_->tidy();

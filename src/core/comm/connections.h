@@ -1,5 +1,6 @@
-// What the ranks of a communicator have connected: links for rings, chains, trees and messages, and memory that every
-// rank reaches, for meshes and for what copy engines bring. Nothing is connected before an operation requires it.
+// Holds all that the ranks of a communicator have connected: links for rings, chains, trees and messages, and memory
+// that every rank reaches, for meshes and for what copy engines bring. Nothing is connected before an operation
+// requires it.
 //
 // Thread safety: make_tables(), make() and count() by one caller at a time; links(), look_at_links() by the watchdog as
 // well; the rest as Links says. Ownership: owns links and memory, borrows the context. Destroy it when this rank's

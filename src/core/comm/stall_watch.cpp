@@ -8,7 +8,7 @@ namespace gpucoll::core {
 
 Status StallWatch::look(uint64_t launched, CopyEngines* copies) {
   const uint64_t begun = copies ? copies->groups_begun() : 0, passed = copies ? copies->groups_passed() : 0;
-  const uint64_t run = __atomic_load_n(&words_->done, __ATOMIC_RELAXED), in_graphs = words_.ended_in_graphs();
+  const uint64_t run = words_.done(), in_graphs = words_.ended_in_graphs();
   const uint32_t running = gc_mutant(142) != 0 ? 0 : words_.running_in_graphs();
   if (!goes_on(run + passed + in_graphs, launched + begun + in_graphs + running)) return {};
   const long long waited = std::chrono::duration_cast<std::chrono::seconds>(RunningClock::now() - since_).count();

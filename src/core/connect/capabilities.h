@@ -1,5 +1,5 @@
-// What a communicator can do before it makes any connection: it follows from parameters, devices, ranks and nodes
-// alone, and is equal on all ranks.
+// Tells what a communicator can do before it makes any connection: that follows from parameters, devices, ranks and
+// nodes alone, and is equal on all ranks.
 #pragma once
 #include "core/connect/nodes.h"
 #include "core/peer/peers.h"

@@ -28,8 +28,8 @@ class CopyEngines {
   // Returns whether a copy of a peer may come into this rank's landing memory.
   bool lands() const noexcept { return watched() != nullptr; }
 
-  // What copy engines take of a group: `ops` on its stream, null for nothing, and `steps`, one for each of its launches
-  // (CopyReduction::begin). Kernels do the rest, which take() returns for as long as no other group is taken.
+  // Tells what copy engines take of a group: `ops` on its stream, null for nothing, and `steps`, one for each of its
+  // launches (CopyReduction::begin). Kernels do the rest, which take() returns for as long as no other group is taken.
   struct Taken {
     const TaskQueue* rest;
     StreamOps* ops;
@@ -73,7 +73,7 @@ class CopyEngines {
   CopyMessages messages_;
   std::optional<CopyReduction> reduction_;
   std::atomic<CopyReduction*> watched_{nullptr};  // reduction_, for other threads
-  // Of the group that was taken last.
+  // These belong to the group that was taken last.
   TaskQueue rest_;
   StreamOpsList ops_;
 };

@@ -180,8 +180,7 @@ void Rendezvous::welcome(Door::Guest guest) {
   const proto::BootstrapWord word =
       failed_word(Status::error(Code::remote,
                                 "%s, which made the unique id, knows it no longer: it was used before, or %zu newer "
-                                "ones have been made since. Each "
-                                "makes one communicator",
+                                "ones have been made since. Each makes one communicator",
                                 process_at(own_address({})).c_str(), limits_.most_unused));
   Line line(std::move(guest.fd));
   line.put(&word, sizeof word);

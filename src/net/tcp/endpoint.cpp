@@ -173,8 +173,8 @@ Status Endpoint::serve_door(const PollSet& set) {
   for (Door::Guest& guest : guests) {
     if (!refuses)
       admit(std::move(guest));
-    else if (send(guest.fd.get(), &proto::kNoDescriptor, 1, MSG_NOSIGNAL) != 1)
-      continue;  // it has gone by itself
+    else
+      send(guest.fd.get(), &proto::kNoDescriptor, 1, MSG_NOSIGNAL);  // it may have gone by itself
   }
   const bool has_refused = refuses && !guests.empty();
   guests.clear();

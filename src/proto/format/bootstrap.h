@@ -23,8 +23,8 @@ namespace gpucoll::proto {
 // The last digit is the version of this format.
 inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c35ull;
 inline constexpr int32_t kMostRanks = 1 << 16;
-// What a listener answers to a Hello: to one that it lets in, and, before it hangs up, to one for which its process has
-// had no descriptor for 2 s.
+// A listener answers a Hello with one of these: to one that it lets in, and, before it hangs up, to one for which its
+// process has had no descriptor for 2 s.
 inline constexpr uint8_t kAdmitted = 6, kNoDescriptor = 21;
 
 struct BootstrapAddress {

@@ -541,10 +541,14 @@ function(gc_nodes_test name nodes)
     COMMAND ${GC_SOURCE}/test/mpi/as_nodes.sh ${nodes} ${GC_BUILD}/${program} ${n_COMMAND})
 endfunction()
 gc_nodes_test(collectives aab COMMAND test/mpi/collectives 20)
-# Small allreduces are exchanged between nodes of one rank each.
+# Small allreduces are exchanged between all ranks.
 gc_nodes_test(exchanges abc LABELS asan COMMAND test/mpi/collectives 20)
 gc_nodes_test(exchanges_up_to_100_bytes abcd ENV GPUCOLL_EXCHANGE_BYTES=100 COMMAND test/mpi/collectives 10)
 gc_nodes_test(exchanges_in_order abcd LABELS asan COMMAND test/mpi/sum_order)
+# Ranks of one node store into each other's buffers.
+gc_nodes_test(exchanges_in_order_on_nodes abab LABELS asan COMMAND test/mpi/sum_order)
+gc_nodes_test(exchanges_on_uneven_nodes abbb LABELS asan COMMAND test/mpi/collectives 10)
+gc_nodes_test(exchanges_without_shared_memory aab ENV GPUCOLL_TRANSPORT=tcp COMMAND test/mpi/collectives 10)
 # Without a mesh, as over verbs.
 gc_nodes_test(exchanges_as_messages abc ENV GPUCOLL_ONE_SHOT_BYTES=off COMMAND test/mpi/collectives 10)
 gc_nodes_test(exchanges_as_messages_in_order abcd ENV GPUCOLL_ONE_SHOT_BYTES=off COMMAND test/mpi/sum_order)

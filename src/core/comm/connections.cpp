@@ -16,7 +16,7 @@ using proto::kPairLinks;
 Connections::Connections(const ConnectionsContext& context, const TuningTable* table, const CommOptions& options)
     : context_(context),
       nodes_(context.peers.node_numbers()),
-      capabilities_(capabilities_of(context.device, context.peers, nodes_, table, options)),
+      capabilities_(capabilities_of(context.device, context.peers, table, options)),
       memory_(context.device),
       mailbox_(make_page_mailbox(context.peers)) {
   LinksOptions its = {};
@@ -103,11 +103,27 @@ Status Connections::make_mesh(PeerWait& wait) {
 // It is good for all ranks or none.
 Status Connections::make_network_mesh(PeerWait& wait) {
   GC_TRY_AS(network_mesh_, NetworkMesh::create(rank(), size(), memory_));
-  Status status = contained([&] { return links_->make(network_mesh_->links(), wait); });
   MailboxBootstrap bootstrap(*mailbox_, wait, Purpose::connections, context_.peers);
   uint32_t nothing = 0;
+  if (nodes_.size() > 1 && nodes_.size() < size()) {
+    const Status opened = contained([&] { return open_network_mesh(bootstrap); });
+    GC_TRY(context_.peers.agree(bootstrap, opened, &nothing));
+  }
+  network_mesh_->close_name();
+  Status status = contained([&] { return links_->make(network_mesh_->links(), wait); });
   GC_TRY(context_.peers.agree(bootstrap, status, &nothing));
   return tables_->set_mesh(network_mesh_->buffers());
+}
+
+// Opens the memory of the ranks of this node, unless the user wants sockets inside of nodes as well.
+Status Connections::open_network_mesh(net::Bootstrap& bootstrap) {
+  const SharedMemoryName mine = network_mesh_->name();
+  std::vector<SharedMemoryName> names(static_cast<size_t>(size()));
+  GC_TRY(bootstrap.allgather(&mine, names.data(), sizeof mine));
+  if (params().transport == kTransportTcp) return {};
+  for (const int peer : nodes_.ranks(nodes_.node_of(rank())))
+    if (peer != rank()) GC_TRY(network_mesh_->open(peer, names[static_cast<size_t>(peer)]));
+  return {};
 }
 
 Status Connections::make_line_mesh(PeerWait& wait) {

@@ -88,6 +88,7 @@ class Connections {
   Status compare(const Requirements& required, PeerWait& wait);
   Status make_mesh(PeerWait& wait);
   Status make_network_mesh(PeerWait& wait);
+  Status open_network_mesh(net::Bootstrap& bootstrap);
   Status make_line_mesh(PeerWait& wait);
   Status make_landing(PeerWait& wait);
   Result<bool> connect_mesh(std::unique_ptr<Mesh>* mesh, PeerWait& wait);

@@ -22,11 +22,10 @@ constexpr int kNetworkChannels = 4;
 constexpr uint64_t kNetworkBuffer = uint64_t{1} << 20;  // what is sent from it stays in the processor's cache
 constexpr uint64_t kPairBuffer = uint64_t{1} << 20, kPairBufferEmulated = uint64_t{64} << 10;
 
-// Returns whether the links between all ranks go over sockets.
-bool goes_over_tcp(const Peers& peers, const Nodes& nodes) {
+// Returns whether all links between nodes go over sockets.
+bool goes_over_tcp(const Peers& peers) {
   if (params().transport == kTransportTcp) return true;
-  return params().transport == kTransportAuto && nodes.size() == peers.size() &&
-         !(peers.common_capabilities() & proto::kHasVerbs);
+  return params().transport == kTransportAuto && !(peers.common_capabilities() & proto::kHasVerbs);
 }
 
 // Sets how many blocks, channels and threads operations may have.
@@ -50,14 +49,14 @@ void set_sizes(CommProperties* properties, const gpu::Device& device, const Peer
 }
 
 // Sets which operations may use a mesh, as far as the facts say: it may turn out to be impossible.
-void set_meshes(CommProperties* properties, const gpu::Device& device, const Peers& peers, const Nodes& nodes) {
+void set_meshes(CommProperties* properties, const gpu::Device& device, const Peers& peers) {
   const gpu::Device::Defaults defaults = device.defaults();
   const int size = peers.size();
   const bool p2p = goes_over_p2p(peers);
   properties->one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
   properties->all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
   int most_ranks = p2p ? proto::kMeshMaxRanks : 0;
-  if (properties->network && goes_over_tcp(peers, nodes)) {
+  if (properties->network && goes_over_tcp(peers)) {
     const uint64_t most = param_or(params().exchange_bytes, proto::kNetworkMeshData) * static_cast<uint64_t>(size);
     properties->one_shot_bytes = std::min(properties->one_shot_bytes, most);
     most_ranks = kMostExchanging;
@@ -103,8 +102,8 @@ bool goes_over_p2p(const Peers& peers) {
          (peers.common_capabilities() & proto::kReachesAll);
 }
 
-Capabilities capabilities_of(const gpu::Device& device, const Peers& peers, const Nodes& nodes,
-                             const TuningTable* table, const CommOptions& options) {
+Capabilities capabilities_of(const gpu::Device& device, const Peers& peers, const TuningTable* table,
+                             const CommOptions& options) {
   Capabilities its;
   CommProperties& properties = its.properties;
   properties.n_ranks = peers.size();
@@ -112,7 +111,7 @@ Capabilities capabilities_of(const gpu::Device& device, const Peers& peers, cons
   properties.network = goes_over_network(peers);
   properties.table = table;
   set_sizes(&properties, device, peers);
-  set_meshes(&properties, device, peers, nodes);
+  set_meshes(&properties, device, peers);
   its.copies = copies_of(properties, device, peers, options);
   properties.copies = certain_copies(its.copies, peers);
   its.pair_lanes = most_parts(properties);

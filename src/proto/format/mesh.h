@@ -22,7 +22,8 @@
 //
 // A mesh over a network has one channel, kNetworkMeshLines lines of a source, and lies in host memory. A rank has,
 // beside its own buffer, an image of the buffer of each other rank. Its kernels store lines into the image, and the
-// hosts bring them from there into the buffer (net/mesh_lines.h). Behind the lines of an image lie two posts, one for
+// hosts bring them from there into the buffer (net/mesh_lines.h). Ranks of one node have no images of each other's
+// buffers: their kernels store into the buffers themselves. Behind the lines of an image lie two posts, one for
 // each parity. Thread 0 stores a post with each operation: the operation's flag, and how many packs there are for that
 // rank. A post says what to expect, not that it is there: that the lines' flags tell. An image is free for operation f
 // + 2, as a buffer is: every rank has received operation f then, so all of it has been sent.

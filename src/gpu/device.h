@@ -12,6 +12,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 
@@ -98,6 +99,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const Identity& identity() const = 0;
+  // Returns whether the kernels of this device run on processors of the host.
+  bool is_emulated() const { return std::strcmp(identity().kind, "emu") == 0; }
   virtual int index() const = 0;
   // Returns where it is on the PCI bus, as "0000:17:00.0"; empty: it is not on one.
   virtual std::string pci_address() const { return {}; }

@@ -55,7 +55,7 @@ class PersistentRequests {
   // Returns whether what is under way needs processors of this host: then a thread that waits had better leave them to
   // it.
   bool needs_processors() const noexcept {
-    return (!idle() && runtime_.get() && runtime_.get()->emulated()) || groups_.needs_processors();
+    return (!idle() && runtime_.get() && runtime_.get()->device().is_emulated()) || groups_.needs_processors();
   }
   // Returns whether a call is started, but not launched.
   bool any_started() const noexcept { return n_started_.load() != 0; }

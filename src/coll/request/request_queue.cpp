@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -14,8 +13,6 @@ namespace {
 
 // How long start() looks for the other ranks: those that come together launch in it.
 constexpr auto kFirstPatience = std::chrono::microseconds(5);
-
-bool runs_on_processors(const gpu::Device& device) { return std::string_view(device.identity().kind) == "emu"; }
 
 }  // namespace
 
@@ -93,7 +90,7 @@ void RequestQueue::enqueue(Request* call, const gc_call* device_call) {
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
   if (call->on_device && !call->runtime->get()) call->line.flags |= call->groups->offer(call->call, false);
   if (call->on_device)
-    needs_processors_.store((call->line.flags & GC_LINE_GROUP) || runs_on_processors(*call->call.part.device),
+    needs_processors_.store((call->line.flags & GC_LINE_GROUP) || call->call.part.device->is_emulated(),
                             std::memory_order_relaxed);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
   sequence_.push(*call);
@@ -177,8 +174,8 @@ void RequestQueue::turn() {
   bool polite = needs_processors_.load(std::memory_order_relaxed);
   if (lock.owns_lock()) {
     driver_.go_on();
-    polite = (polite && waits()) || (!driver_.settled() && runtime_.get()->emulated()) || groups_.needs_processors() ||
-             persistent_.needs_processors();
+    polite = (polite && waits()) || (!driver_.settled() && runtime_.get()->device().is_emulated()) ||
+             groups_.needs_processors() || persistent_.needs_processors();
     lock.unlock();
   }
   if (polite) sched_yield();

@@ -1,6 +1,5 @@
 #include "coll/shared_gpu/own_part.h"
 
-#include <cstring>
 #include <utility>
 
 #include "core/progress/quiescence.h"
@@ -13,7 +12,7 @@ bool OwnPart::make_pages(gpu::Device& device, int n_ranks) {
   if (!made) return false;
   pages_ = *std::move(made);
   device_ = &device;
-  emulated_ = !std::strcmp(device.identity().kind, "emu");
+  emulated_ = device.is_emulated();
   return true;
 }
 

@@ -63,7 +63,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
   const TuningTable* table = nullptr;
   Status mine = contained([&]() -> Status {
     GC_TRY(params_status());
-    GC_TRY_AS(table, tuning_table(self->emulated(), bootstrap.size()));
+    GC_TRY_AS(table, tuning_table(device.is_emulated(), bootstrap.size()));
     GC_TRY(self->allocate());
     self->device_state_ = DeviceWatch::instance().watch(device);
     Watchdog::instance().add(self.get());
@@ -161,8 +161,6 @@ uint64_t Communicator::key() const {
   std::memcpy(&node, peers_.info(0).node, sizeof node);
   return peers_.info(0).control_inode ^ node;
 }
-
-bool Communicator::emulated() const { return is_emulated(device_); }
 
 bool Communicator::has_peers_in_this_process() const noexcept {
   for (int r = 0; r < size(); ++r)
@@ -292,7 +290,7 @@ Status Communicator::wait(uint64_t launches, void (*idle)()) {
 Status Communicator::await(uint64_t launches, void (*idle)(), bool looks, int64_t since_ns) {
   constexpr int kLooksPerIdle = 64;
   const int64_t grace = grace_ns(looks);
-  const bool polite = emulated();
+  const bool polite = device_.is_emulated();
   for (int look = 0; !done(launches); ++look) {
     if (looks && launcher_)
       if (Status put = launcher_->look(); !put) {
@@ -316,7 +314,7 @@ Status Communicator::await(uint64_t launches, void (*idle)(), bool looks, int64_
 int64_t Communicator::grace_ns(bool looks) const noexcept {
   constexpr int64_t kWhole = 10'000'000'000, kOnGpus = 2'000'000'000, kEmulated = 3'000'000'000;
   if (looks || gc_mutant(424)) return kWhole;
-  return emulated() ? kEmulated : kOnGpus;
+  return device_.is_emulated() ? kEmulated : kOnGpus;
 }
 
 Status Communicator::may_launch() noexcept {

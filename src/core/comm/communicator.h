@@ -78,7 +78,6 @@ class Communicator final : public Watched, public GraphUser {
   // Returns a number that is equal on all ranks, and unlike that of every other communicator of a rank's.
   uint64_t key() const;
   gpu::Device& device() const { return device_; }
-  bool emulated() const;
   bool has_peers_in_this_process() const noexcept;
   // Returns the fault, after a look at what kernels may have reported.
   const Fault& fault() noexcept {

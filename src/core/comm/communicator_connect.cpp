@@ -35,9 +35,9 @@ void Communicator::prepare(const TuningTable* table) {
   const Links& links = connections_->links();
   if (const CopyEngineLimits& limits = connections_->copies(); limits != CopyEngineLimits())
     copies_ = std::make_unique<CopyEngines>(CopyContext{device_, fault_, peers_, links, *exports_, limits,
-                                                        emulated() ? kBouncePieceEmulated : kBouncePiece,
+                                                        device_.is_emulated() ? kBouncePieceEmulated : kBouncePiece,
                                                         device_state_.get()});
-  const uint64_t least = param_or(params().direct_bytes, emulated() ? kDirectBytesEmulated : kDirectBytes);
+  const uint64_t least = param_or(params().direct_bytes, device_.is_emulated() ? kDirectBytesEmulated : kDirectBytes);
   if (least != 0 && size() > 1 && !connections_->properties().network)
     user_buffers_ = std::make_unique<UserBuffers>(
         DirectContext{device_, peers_, links, *exports_, least, launched_, words_->done, *causes_});

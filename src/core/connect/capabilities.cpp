@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "base/params.h"
 #include "core/plan/collective_send_recv.h"
@@ -90,8 +89,6 @@ int most_parts(const CommProperties& properties) { return choose_pair(uint64_t{1
 
 }  // namespace
 
-bool is_emulated(const gpu::Device& device) { return !std::strcmp(device.identity().kind, "emu"); }
-
 bool goes_over_network(const Peers& peers) {
   const int64_t transport = params().transport;
   return peers.on_several_nodes() || ((transport == kTransportTcp || transport == kTransportVerbs) && peers.size() > 1);
@@ -107,7 +104,7 @@ Capabilities capabilities_of(const gpu::Device& device, const Peers& peers, cons
   Capabilities its;
   CommProperties& properties = its.properties;
   properties.n_ranks = peers.size();
-  properties.emulated = is_emulated(device);
+  properties.emulated = device.is_emulated();
   properties.network = goes_over_network(peers);
   properties.table = table;
   set_sizes(&properties, device, peers);

@@ -18,7 +18,6 @@ struct Capabilities {
 // table: a tuning file's; null: none.
 Capabilities capabilities_of(const gpu::Device& device, const Peers& peers, const TuningTable* table,
                              const CommOptions& options);
-bool is_emulated(const gpu::Device& device);
 // Returns whether some links go over a network.
 bool goes_over_network(const Peers& peers);
 // Returns whether all links go over P2P, as far as the facts say: a link may still turn out to be another.

@@ -14,7 +14,7 @@ Link link_between(const gpu::Device& device, const gpu::Identity& peer, const to
   if (std::strcmp(own.kind, peer.kind)) return Link::host_memory;
   if (!std::memcmp(own.uuid, peer.uuid, sizeof own.uuid)) return Link::same_device;
   if (!device.can_reach(peer)) return Link::host_memory;
-  if (!std::strcmp(own.kind, "emu")) return Link::emulated;
+  if (device.is_emulated()) return Link::emulated;
   const Nvlink nvlink = topo::nvlink_between(nvml(), own.uuid, peer.uuid);
   if (nvlink == Nvlink::yes) return Link::nvlink;
   if (!device.has_native_atomics(peer)) return Link::pcie;

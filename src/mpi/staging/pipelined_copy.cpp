@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <string_view>
 #include <thread>
 
 #include "mpi/staging/pinned_pool.h"
@@ -101,9 +100,7 @@ Status to_device(Pipe& pipe, const Cut& cut, uint8_t* dst, const uint8_t* src) {
 
 }  // namespace
 
-size_t usual_piece(const gpu::Device& device) {
-  return std::string_view(device.identity().kind) == "emu" ? size_t{64} << 10 : size_t{4} << 20;
-}
+size_t usual_piece(const gpu::Device& device) { return device.is_emulated() ? size_t{64} << 10 : size_t{4} << 20; }
 
 Result<size_t> copy_pipelined(gpu::Device& device, void* dst, const void* src, size_t bytes, size_t piece_bytes) {
   Pipe pipe(device, piece_bytes);

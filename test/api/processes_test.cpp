@@ -271,6 +271,26 @@ TEST(Processes, ACallThatDiffersFailsOnAllRanksThatDestroyAtOnce) {
   }
 }
 
+// A rank that closes with its call under way waits for the calls of others from the end of that one on.
+TEST(Processes, ACallThatDiffersFailsWhereTheOtherRankMakesItLate) {
+  for (const int number : {0, 2, 3, 9}) {
+    const auto statuses = on_processes(2, [&](gpucollComm_t comm, int rank) {
+      DeviceBuffer in(4 << 20), out(4 << 20);
+      CHILD_OK(call_of(number, false, in.at(), out.at(), comm));
+      CHILD_OK(gpucollStreamSynchronize(nullptr));
+      if (rank == 1) usleep(1'000'000);                     // more than a rank that closes waits for calls
+      call_of(number, rank == 0, in.at(), out.at(), comm);  // may have been told already
+      const gpucollResult_t ended = gpucollCommFinalize(comm);
+      const std::string text = gpucollGetLastError(comm);
+      const bool says = text.find("same collective calls") != std::string::npos;
+      if (ended == gpucollSuccess || !says) std::fprintf(stderr, "rank %d: %d %s\n", rank, ended, text.c_str());
+      const gpucollResult_t destroyed = gpucollCommDestroy(comm);
+      return ended == gpucollSuccess || destroyed == gpucollSuccess ? 4 : says ? 0 : 5;
+    });
+    for (size_t r = 0; r < 2; ++r) EXPECT_EQ(statuses[r], 0) << "call " << number << ", rank " << r;
+  }
+}
+
 // The error is that of the ranks that go on, also where they live on with it beside the one that has closed.
 TEST(Processes, ARankThatHasClosedLogsNoErrorOfTheOthers) {
   int ends[2];

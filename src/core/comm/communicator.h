@@ -219,8 +219,9 @@ class Communicator final : public Watched, public GraphUser {
   };
   Communicator(gpu::Device& device, const Kernels& kernels, const CommOptions& options)
       : device_(device), kernels_(kernels), options_(options), words_(device) {}
-  // Waits a little for the calls of ranks on other nodes, so that compare_calls() compares them.
-  void await_calls(void (*idle)()) noexcept;
+  // Waits a little, from since_ns on, for the calls of ranks on other nodes, so that compare_calls() compares them.
+  // since_ns: when this rank's launches have ended.
+  void await_calls(void (*idle)(), int64_t since_ns) noexcept;
   KernelActivity activity() const noexcept;
   Status allocate();
   void prepare(const TuningTable* table);

@@ -16,7 +16,7 @@ int64_t Communicator::since_fault_ns(int64_t since_ns) const noexcept {
 
 Status Communicator::settle(void (*idle)(), int64_t since_ns) {
   await(launched(), idle, false, since_ns).ignore();
-  await_calls(idle);
+  await_calls(idle, gc_mutant(623) ? since_ns : monotonic_ns());
   if (gc_mutant(145) == 0) compare_calls();
   Status status = gc_mutant(141) != 0 ? fault().status() : await_graphs(idle, since_ns);
   if (!status && user_buffers_ && user_buffers_->has_granted()) await_peers(since_ns);
@@ -25,13 +25,12 @@ Status Communicator::settle(void (*idle)(), int64_t since_ns) {
 
 // A rank whose call ends with the data of a peer that has made another one must learn of it before its program goes.
 // The peer's watchdog tells of its calls, and a peer that settles as well tells at once.
-void Communicator::await_calls(void (*idle)()) noexcept {
+void Communicator::await_calls(void (*idle)(), int64_t since_ns) noexcept {
   constexpr int64_t kPatienceNs = 500'000'000;  // some looks of a watchdog
   constexpr timespec kNap = {0, 50'000};
   if (!peers_.on_several_nodes() || gc_mutant(615)) return;
   peers_.publish();
-  const int64_t begin = monotonic_ns();
-  while (!calls_.have_come() && !fault().raised() && monotonic_ns() - begin < kPatienceNs) {
+  while (!calls_.have_come() && !fault().raised() && monotonic_ns() - since_ns < kPatienceNs) {
     if (idle) idle();
     nanosleep(&kNap, nullptr);
   }

@@ -162,7 +162,8 @@ Status Endpoint::serve_door(const PollSet& set) {
     if (is_unable()) short_of = unable_;
   }
   // Where nobody knocks, it keeps its last descriptor. Where there is another one again, guests come in.
-  const bool refuses = !short_of && door_.hears(set) && !open_reserve() && reserve_;
+  const bool knocks = door_.hears(set) || gc_mutant(622);
+  const bool refuses = !short_of && knocks && !open_reserve() && reserve_;
   if (refuses) reserve_.reset();
   std::vector<Door::Guest> guests;
   const auto knows = [this](const proto::BootstrapHello& hello) {
@@ -176,7 +177,7 @@ Status Endpoint::serve_door(const PollSet& set) {
     else
       send(guest.fd.get(), &proto::kNoDescriptor, 1, MSG_NOSIGNAL);  // it may have gone by itself
   }
-  const bool has_refused = refuses && !guests.empty();
+  const bool has_refused = refuses && (!guests.empty() || gc_mutant(622));
   guests.clear();
   if (!reserve_) reserve_ = open_reserve();
   return has_refused && served ? std::move(short_of) : served;

@@ -78,6 +78,25 @@ class Collector final : public ChannelListener {
   std::vector<std::string> texts;
 };
 
+// Leaves this process so many descriptors, until end() or its own end.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t left) {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    taken_.emplace_back(dup(STDERR_FILENO));
+    const int past_all = taken_[0].get() + open_descriptors();
+    while (taken_.back().get() < past_all) taken_.emplace_back(dup(STDERR_FILENO));
+    const rlimit few = {static_cast<rlim_t>(taken_.back().get()) + 1 + left, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  ~FewDescriptors() { end(); }
+  void end() const { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_ = {};
+  std::vector<UniqueFd> taken_;  // up to a number behind all that are open
+};
+
 // Two channels of this process with each other.
 struct ChannelPair {
   Collector heard_here, heard_there;
@@ -380,21 +399,14 @@ TEST(TcpLink, ManyOpenFiles) {
     auto receiver = tcp_transport().make_end(Side::receive, shape, memory);
     ASSERT_TRUE(sender && receiver);
     ASSERT_TRUE((*receiver)->connect((*sender)->blob()));
-    rlimit before;
-    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-    std::vector<UniqueFd> taken;  // up to a number behind all that are open
-    taken.emplace_back(dup(STDERR_FILENO));
-    const int past_all = taken[0].get() + open_descriptors();
-    while (taken.back().get() < past_all) taken.emplace_back(dup(STDERR_FILENO));
-    const rlimit none_left = {static_cast<rlim_t>(taken.back().get()) + 2, before.rlim_max};
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+    const FewDescriptors few(1);
     const Status dialed = (*sender)->connect((*receiver)->blob());
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(for_good ? 10'000 : 300);
     Result<bool> there = false;
     while (there && !*there && std::chrono::steady_clock::now() < end) there = (*receiver)->established();
     Result<bool> told = false;
     while (for_good && told && std::chrono::steady_clock::now() < end) told = (*sender)->established();
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    few.end();
     ASSERT_TRUE(dialed) << dialed.what();
     if (for_good) {
       ASSERT_FALSE(there);
@@ -422,6 +434,46 @@ TEST(Channel, CarriesMessagesInOrderBothWays) {
   for (int i = 0; i < 1000; ++i)
     EXPECT_EQ(pair.heard_there.texts[static_cast<size_t>(i)],
               std::to_string(i) + std::string(static_cast<size_t>(i % 700), 'x'));
+}
+
+// An endpoint that has refused somebody, having no descriptor left, keeps its last one for the next who knocks.
+// Whatever else happens, nobody else finds it.
+TEST(Channel, CarriesMessagesWhereNoDescriptorIsLeft) {
+  ChannelPair pair;
+  pair.connect();
+  auto carry = [&, sent = size_t{0}]() mutable {
+    pair.here->put(1, "text", ++sent % 5);
+    await([&] { return pair.heard_there.count() == sent; });
+  };
+  auto token = random_token();
+  auto address = Endpoint::instance().address();
+  ASSERT_TRUE(token && address);
+  Endpoint::instance().expect(*token);
+  auto way = way_to(*address);
+  ASSERT_TRUE(way);
+  const FewDescriptors one(1);
+  auto refused = connect_to(*way, deadline_after(30));
+  ASSERT_TRUE(refused);
+  proto::BootstrapHello hello = {};
+  hello.magic = proto::kBootstrapMagic;
+  hello.nonce = token->low;
+  hello.host = token->high;
+  ASSERT_EQ(send(refused->get(), &hello, sizeof hello, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof hello));
+  uint8_t answer = 0;
+  await([&] { return answer || recv(refused->get(), &answer, 1, MSG_DONTWAIT) == 1; });
+  EXPECT_EQ(answer, proto::kNoDescriptor);
+  carry();  // the endpoint has its last one again
+  std::atomic<bool> ends = false;
+  std::atomic<int> found = 0;
+  std::thread seeker([&] {
+    while (!ends)
+      if (UniqueFd(dup(STDERR_FILENO))) ++found;
+  });
+  for (int i = 0; i < 1000 && found == 0; ++i) carry();
+  ends = true;
+  seeker.join();
+  EXPECT_EQ(found, 0);
+  Endpoint::instance().forget(*token);
 }
 
 TEST(Channel, WhatWasPutBeforeItIsRetiredStillComes) {

@@ -54,7 +54,8 @@ Status cannot_open(int errnum, pid_t pid) {
 SharedMemory::Mapping::~Mapping() { munmap(data, bytes); }
 
 Result<std::shared_ptr<SharedMemory::Mapping>> SharedMemory::map(const UniqueFd& fd, size_t bytes) {
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  const int flags = MAP_SHARED | MAP_NORESERVE | (fd ? 0 : MAP_ANONYMOUS);
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd.get(), 0);
   if (data == MAP_FAILED) return Status::system(errno, "cannot map %zu bytes of shared memory", bytes);
   return std::make_shared<Mapping>(data, bytes);
 }
@@ -73,6 +74,12 @@ Result<SharedMemory> SharedMemory::create(size_t bytes, const char* label) {
   if (fstat(memory.fd_.get(), &info)) return Status::system(errno, "cannot inspect shared memory for %s", label);
   memory.name_ = {getpid(), memory.fd_.get(), bytes, info.st_ino};
   Created::instance().add(info.st_ino, memory.mapping_);
+  return memory;
+}
+
+Result<SharedMemory> SharedMemory::create_unnamed(size_t bytes) {
+  SharedMemory memory;
+  GC_TRY_AS(memory.mapping_, map({}, bytes));
   return memory;
 }
 

@@ -31,13 +31,15 @@ class SharedMemory {
 
   // Zeroed; pages are used only as they are touched. Errors: out_of_memory, system.
   static Result<SharedMemory> create(size_t bytes, const char* label);
+  // Creates memory that no other process can open, and that needs no descriptor. Errors: out_of_memory.
+  static Result<SharedMemory> create_unnamed(size_t bytes);
   // Errors: remote, when the creator is gone or its memory may not be opened; system, where no descriptor is left.
   static Result<SharedMemory> open(const SharedMemoryName& name);
 
   void* data() const noexcept { return mapping_ ? mapping_->data : nullptr; }
   size_t bytes() const noexcept { return mapping_ ? mapping_->bytes : 0; }
   explicit operator bool() const noexcept { return mapping_ != nullptr; }
-  // REQUIRES: created here, not opened.
+  // REQUIRES: create() has made it.
   SharedMemoryName name() const noexcept { return name_; }
   // Gives the descriptor back once all who should have opened the memory; nobody can open it any more.
   void close_name() noexcept { fd_.reset(); }
@@ -53,6 +55,7 @@ class SharedMemory {
   };
   // The mappings that this process has created, by inode.
   class Created;
+  // fd: none for memory without a name.
   static Result<std::shared_ptr<Mapping>> map(const UniqueFd& fd, size_t bytes);
 
   std::shared_ptr<Mapping> mapping_;

@@ -58,8 +58,7 @@ Result<Board> Board::open(const SharedMemoryName& name) {
 
 Result<Board> Board::create_copy() {
   Board board;
-  GC_TRY_AS(board.memory_, SharedMemory::create(kBytes, "gpucoll-board-copy"));
-  board.memory_.close_name();
+  GC_TRY_AS(board.memory_, SharedMemory::create_unnamed(kBytes));
   return board;
 }
 

@@ -9,9 +9,11 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "../../resources.h"
 #include "mpi/remote_process.h"
 
 using namespace gpucoll;
@@ -148,6 +150,22 @@ TEST(RemoteProcess, ShowsWhatHasBeenStored) {
   EXPECT_TRUE(process.board().is_gone(kKey));
   EXPECT_TRUE(take(process, BoardMessage::kEnded, Message().add(uint64_t{1})));
   EXPECT_TRUE(process.board().has_ended());
+}
+
+// A process that runs out of descriptors can still hear of another one.
+TEST(RemoteProcess, NeedsNoDescriptor) {
+  EXPECT_EQ("made", gpucoll_test::said_in_child([]() -> std::string {
+              rlimit before;
+              getrlimit(RLIMIT_NOFILE, &before);
+              const rlimit none = {0, before.rlim_max};
+              setrlimit(RLIMIT_NOFILE, &none);
+              auto copy = Board::create_copy();
+              setrlimit(RLIMIT_NOFILE, &before);
+              if (!copy) return copy.status().what();
+              RemoteProcess process(*std::move(copy));
+              const bool takes = take(process, BoardMessage::kStores, stores(kKey, kDecided, 8, 7));
+              return takes && process.board().find(kKey) ? "made" : "not found";
+            }));
 }
 
 TEST(RemoteProcess, TakesTheGreaterNumberOfAnArrival) {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "../api/nodes.h"
 #include "../resources.h"
 #include "abi/nccl.h"
 #include "elements.h"
@@ -162,6 +163,7 @@ int on_processes(int n, const std::function<void(const ncclUniqueId&, int)>& bod
   for (int rank = 0; rank < n; ++rank) {
     const pid_t child = fork();
     if (child == 0) {
+      choose_node(rank);
       ncclUniqueId id;
       if (rank == 0) {
         if (ncclGetUniqueId(&id) != ncclSuccess) _exit(10);

@@ -5,6 +5,9 @@ gc_test(nccl.exports LABELS nccl COMMAND ${GC_SOURCE}/test/nccl/exports.sh ${ncc
 gc_test(nccl.abi LABELS nccl ENV GPUCOLL_DEVICE=emu COMMAND test/nccl/abi_test ${nccl_library})
 gc_test(nccl.program LABELS nccl PROCESSORS 2 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20
   COMMAND test/nccl/program_test --gtest_filter=-ShortTimeout.*)
+# Ranks 0 and 2 are on one node, rank 1 on another one.
+gc_test(nccl.program.nodes LABELS nccl PROCESSORS 2 TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 GC_TEST_NODES=ab COMMAND test/nccl/program_test --gtest_filter=Processes.*)
 gc_test(nccl.timeout LABELS nccl ENV GPUCOLL_DEVICE=emu
   COMMAND test/nccl/program_test --gtest_filter=Timeout.IsOffUnlessItIsSet)
 # The library ignores what libnccl asks for.

@@ -180,6 +180,7 @@ gc_bootstrap_mutant(453 ComesAgainAfterAPauseInWhichItReturnsAtOnce)  # without 
 gc_bootstrap_mutant(123 MeetsOverTheInterfaceThatIsNamed)  # the maker listens everywhere
 gc_bootstrap_mutant(124 ListensOnlyWhereTheRanksMeet)      # and so do ranks
 gc_bootstrap_mutant(125 NamesARankThatIsStopped)           # nobody looks for ranks that are stopped
+gc_bootstrap_mutant(640 ASpareOneIsForWhoSpendsIt)         # others take it meanwhile
 gc_bootstrap_mutant(127 TakesNoProcessOfThisHostForAMakerElsewhere)
 foreach(part graph memory share stream)
   gc_test(unit.emu_${part} LABELS unit COMMAND test/unit/gpu/emu_${part}_test)

@@ -10,7 +10,6 @@
 
 #include "base/mutant.h"
 #include "base/system_limits.h"
-#include "net/bootstrap/spare.h"
 
 namespace gpucoll::net {
 namespace {
@@ -38,7 +37,8 @@ void Door::watch(PollSet* set) const {
 }
 
 bool Door::has_last() const {
-  return std::any_of(strangers_.begin(), strangers_.end(), [](const Stranger& s) { return s.last; });
+  return std::any_of(strangers_.begin(), strangers_.end(),
+                     [](const Stranger& s) { return static_cast<bool>(s.spare); });
 }
 
 Door::Heard Door::hear(Stranger* stranger) {
@@ -57,19 +57,18 @@ bool Door::settle(Stranger* stranger, const Knows& knows, std::vector<Guest>* gu
   if (heard == Heard::less) return false;
   proto::BootstrapHello hello;
   std::memcpy(&hello, stranger->said.data(), sizeof hello);
-  if (heard == Heard::hello && knows(hello)) guests->push_back({std::move(stranger->fd), hello, stranger->last});
+  if (heard == Heard::hello && knows(hello))
+    guests->push_back({std::move(stranger->spare), std::move(stranger->fd), hello});
   return true;
 }
 
-bool Door::accept_one(int listener, const Knows& knows, std::vector<Guest>* guests) {
-  Stranger stranger{accept_now(listener), Clock::now()};
+bool Door::accept_one(int listener, const Knows& knows, std::vector<Guest>* guests, bool spends) {
+  Stranger stranger{{}, accept_now(listener), Clock::now()};
   while (!stranger.fd && no_descriptor_left(errno)) {
     if (!somebody_knocks(listener)) return errno = EAGAIN, false;
     if (!strangers_.empty())
       strangers_.pop_front();
-    else if (Spare::spend())
-      stranger.last = true;
-    else
+    else if (!spends || !(stranger.spare = Spare::spend()))
       return errno = EMFILE, false;
     stranger.fd = accept_now(listener);
   }
@@ -83,23 +82,18 @@ size_t Door::room() const noexcept {
   return gc_mutant(455) ? most_strangers_ : std::clamp<size_t>(most_descriptors() / 4, 1, most_strangers_);
 }
 
-bool Door::hears(const PollSet& set) const {
-  return std::ranges::any_of(listeners_, [&](const UniqueFd& listener) { return set.ready(listener.get()); }) ||
-         std::ranges::any_of(strangers_, [&](const Stranger& stranger) { return set.ready(stranger.fd.get()); });
-}
-
-Status Door::serve(const PollSet& set, const Knows& knows, std::vector<Guest>* guests) {
+Status Door::serve(const PollSet& set, const Knows& knows, std::vector<Guest>* guests, bool spends) {
   std::erase_if(strangers_, [&](Stranger& s) { return set.ready(s.fd.get()) && settle(&s, knows, guests); });
   std::erase_if(strangers_, [](const Stranger& s) { return Clock::now() - s.since > kBudget; });
-  if (!has_last()) Spare::restore();
+  Spare::restore();
   for (const UniqueFd& listener : listeners_)
-    if (set.ready(listener.get())) GC_TRY(accept_all(listener.get(), knows, guests));
+    if (set.ready(listener.get())) GC_TRY(accept_all(listener.get(), knows, guests, spends));
   return {};
 }
 
-Status Door::accept_all(int listener, const Knows& knows, std::vector<Guest>* guests) {
+Status Door::accept_all(int listener, const Knows& knows, std::vector<Guest>* guests, bool spends) {
   for (int i = 0; i < kMostAccepted && !has_last(); ++i) {
-    if (accept_one(listener, knows, guests) || errno == EINTR || errno == ECONNABORTED) continue;
+    if (accept_one(listener, knows, guests, spends) || errno == EINTR || errno == ECONNABORTED) continue;
     if (no_descriptor_left(errno)) return Status::system(errno, "this process cannot accept a bootstrap connection");
     break;
   }

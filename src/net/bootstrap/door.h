@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "net/bootstrap/socket.h"
+#include "net/bootstrap/spare.h"
 #include "proto/format/bootstrap.h"
 
 namespace gpucoll::net {
@@ -20,9 +21,9 @@ class Door {
   static constexpr std::chrono::milliseconds kBudget{2000};  // for a connection to show the secret
 
   struct Guest {
+    Spare::Spent spare;  // came in by the process's spare descriptor; goes after fd
     UniqueFd fd;
     proto::BootstrapHello hello;
-    bool last = false;  // came in by the descriptor that is kept for when there are no others
   };
   using Knows = std::function<bool(const proto::BootstrapHello&)>;
 
@@ -39,28 +40,27 @@ class Door {
   void shut() noexcept;
 
   void watch(PollSet* set) const;
-  // Returns whether somebody has come to a listener, or a stranger has said something.
-  bool hears(const PollSet& set) const;
-  // Those with a Hello that is known come in; REQUIRES: the set was watched and has waited. Errors: system, where no
-  // descriptor is left for who knocks.
-  Status serve(const PollSet& set, const Knows& knows, std::vector<Guest>* guests);
+  // Returns whether somebody stands here who came in by the spare descriptor.
+  bool has_last() const;
+  // Those with a Hello that is known come in; REQUIRES: the set was watched and has waited. spends: by the spare
+  // descriptor where no other is left. Errors: system, where no descriptor is left for who knocks.
+  Status serve(const PollSet& set, const Knows& knows, std::vector<Guest>* guests, bool spends = true);
 
  private:
   struct Stranger {
+    Spare::Spent spare;  // as a guest's
     UniqueFd fd;
     Clock::time_point since;
     std::array<uint8_t, sizeof(proto::BootstrapHello)> said = {};
     size_t bytes = 0;
-    bool last = false;
   };
   enum class Heard { less, hello, nonsense };
   static Heard hear(Stranger* stranger);
   // Returns whether the stranger is one no longer.
   static bool settle(Stranger* stranger, const Knows& knows, std::vector<Guest>* guests);
   // Returns whether someone came in; sets errno where not.
-  bool accept_one(int listener, const Knows& knows, std::vector<Guest>* guests);
-  Status accept_all(int listener, const Knows& knows, std::vector<Guest>* guests);
-  bool has_last() const;
+  bool accept_one(int listener, const Knows& knows, std::vector<Guest>* guests, bool spends);
+  Status accept_all(int listener, const Knows& knows, std::vector<Guest>* guests, bool spends);
   size_t room() const noexcept;
 
   std::vector<UniqueFd> listeners_;  // one for each address

@@ -84,7 +84,7 @@ Status Gathering::contradiction(const BootstrapHello& hello) const {
 void Gathering::admit(Door::Guest guest, std::chrono::seconds after_failure) {
   const BootstrapHello& hello = guest.hello;
   begin(hello.size);
-  if (guest.last)
+  if (guest.spare)
     fail(Status::error(Code::system,
                        "%s, which made the unique id, has no descriptor left for the connections "
                        "of all ranks; raise `ulimit -n`, the number of files that a process may have open",

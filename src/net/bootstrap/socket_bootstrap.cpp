@@ -103,8 +103,9 @@ void SocketBootstrap::decline(const proto::UniqueId& id, int rank, int size, con
     const Addresses root = from_format(id.root.at);
     auto way = way_to(id.root.at);
     if (!way) way = root.ipv4 ? root.ipv4 : root.ipv6;  // what is wrong here may be a parameter of addresses
+    Spare::Spent spare;
     auto connected = connect_to(*way, deadline);
-    if (!connected && Spare::spend()) connected = connect_to(*way, deadline);
+    if (!connected && (spare = Spare::spend())) connected = connect_to(*way, deadline);
     if (!connected) return connected.status();
     SocketBootstrap self(id, rank, size, 0);
     self.root_ = Line(*std::move(connected));

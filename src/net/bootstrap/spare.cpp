@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "base/mutant.h"
 #include "base/unique_fd.h"
 #include "net/bootstrap/of_this_process.h"
 
@@ -13,10 +14,11 @@ namespace {
 struct Kept {
   std::mutex mutex;
   int users = 0;
+  bool spent = false;
   UniqueFd fd;
 
   void take() {
-    if (users && !fd) fd = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (users && !fd && (!spent || gc_mutant(640))) fd = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
 };
 
@@ -35,11 +37,19 @@ Spare::~Spare() {
   if (--kept().users == 0) kept().fd.reset();
 }
 
-bool Spare::spend() noexcept {
+Spare::Spent::~Spent() {
+  if (!spent_) return;
   std::lock_guard lock(kept().mutex);
-  if (!kept().fd) return false;
+  kept().spent = false;
+  kept().take();
+}
+
+Spare::Spent Spare::spend() noexcept {
+  std::lock_guard lock(kept().mutex);
+  if (!kept().fd) return {};
   kept().fd.reset();
-  return true;
+  kept().spent = true;
+  return Spent(true);
 }
 
 void Spare::restore() noexcept {

@@ -1,6 +1,5 @@
 #include "net/tcp/endpoint.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -27,8 +26,6 @@ using Clock = std::chrono::steady_clock;
 // Turns that fail follow each other sooner.
 constexpr std::chrono::seconds kRecent(1);
 constexpr std::chrono::seconds kPatience(2);  // others may let go of what is short
-
-UniqueFd open_reserve() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 }  // namespace
 
@@ -67,7 +64,7 @@ Status Endpoint::listen() {
   GC_TRY(find_own());
   Addresses at;
   GC_TRY_AS(auto listeners, listen_on(own_, &at));
-  reserve_ = open_reserve();
+  spare_.emplace();
   log::write(log::Level::info, "this process listens for other nodes at %s", to_string(at).c_str());
   address_ = to_format(at);
   door_ = Door(std::move(listeners), Door::kMostRanks);
@@ -161,26 +158,22 @@ Status Endpoint::serve_door(const PollSet& set) {
     std::lock_guard lock(mutex_);
     if (is_unable()) short_of = unable_;
   }
-  // Where nobody knocks, it keeps its last descriptor. Where there is another one again, guests come in.
-  const bool knocks = door_.hears(set) || gc_mutant(622);
-  const bool refuses = !short_of && knocks && !open_reserve() && reserve_;
-  if (refuses) reserve_.reset();
+  const Spare::Spent given_up = gc_mutant(622) ? Spare::spend() : Spare::Spent();
   std::vector<Door::Guest> guests;
   const auto knows = [this](const proto::BootstrapHello& hello) {
     std::lock_guard lock(mutex_);
     return waiting_.contains({hello.nonce, hello.host});
   };
-  Status served = door_.serve(set, knows, &guests);
+  Status served = door_.serve(set, knows, &guests, !short_of);
+  bool refuses = door_.has_last();
   for (Door::Guest& guest : guests) {
-    if (!refuses)
+    refuses |= static_cast<bool>(guest.spare);
+    if (!guest.spare)
       admit(std::move(guest));
     else
       send(guest.fd.get(), &proto::kNoDescriptor, 1, MSG_NOSIGNAL);  // it may have gone by itself
   }
-  const bool has_refused = refuses && (!guests.empty() || gc_mutant(622));
-  guests.clear();
-  if (!reserve_) reserve_ = open_reserve();
-  return has_refused && served ? std::move(short_of) : served;
+  return refuses && served ? std::move(short_of) : served;
 }
 
 // Errors: what keeps the thread from looking at connections, or from accepting them.

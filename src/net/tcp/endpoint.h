@@ -3,7 +3,7 @@
 //
 // Whoever waits for a connection tells its token first, and then claims the socket; a channel waits by itself. Whoever
 // knocks without a token that is waited for is hung up on (net/bootstrap/door.h). Where the process has had no
-// descriptor left for 2 s, the thread tells those who knock so, by a descriptor that it keeps back.
+// descriptor left for 2 s, the thread tells those who knock so, by the spare one (net/bootstrap/spare.h).
 // Thread safety: any function from any thread.
 #pragma once
 #include <chrono>
@@ -11,10 +11,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "net/bootstrap/dialed_connection.h"
 #include "net/bootstrap/door.h"
+#include "net/bootstrap/spare.h"
 #include "net/tcp/channel.h"
 #include "net/tcp/token.h"
 
@@ -75,7 +77,7 @@ class Endpoint {
   Status unable_;  // what has kept the thread from accepting connections, last at unable_at_; ok: nothing
   std::chrono::steady_clock::time_point unable_since_ = {}, unable_at_ = {};
   Door door_;
-  UniqueFd reserve_;       // the thread's: a descriptor by which it tells that there is no other one
+  std::optional<Spare> spare_;
   bool reported_ = false;  // the thread's
 };
 

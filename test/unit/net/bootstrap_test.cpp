@@ -1026,6 +1026,26 @@ TEST(FewDescriptors, NobodyIsDroppedWhereNobodyKnocks) {
   EXPECT_EQ(said, "let in");
 }
 
+// Nobody else takes it meanwhile, and it is taken back afterwards.
+TEST(FewDescriptors, ASpareOneIsForWhoSpendsIt) {
+  const std::string said = said_in_child([]() -> std::string {
+    const Spare spare, another;
+    rlimit limit = {};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = static_cast<rlim_t>(UniqueFd(dup(0)).get());
+    setrlimit(RLIMIT_NOFILE, &limit);
+    const auto is_one_left = [] { return static_cast<bool>(UniqueFd(dup(0))); };
+    std::string left(is_one_left() ? "kept not, " : "kept, ");
+    {
+      const Spare::Spent spent = Spare::spend();
+      Spare::restore();
+      left += spent && is_one_left() && !Spare::spend() ? "spent, " : "taken, ";
+    }
+    return left + (is_one_left() ? "gone" : "kept");
+  });
+  EXPECT_EQ(said, "kept, spent, kept");
+}
+
 // All of them, or none, and with the sentence of one that found no descriptor; wherever that was.
 TEST(FewDescriptors, FailAtOnceForAllRanksAndSayWhatToRaise) {
   int failed = 0;

@@ -24,6 +24,7 @@
 #include "base/params.h"
 #include "link_kernels.h"
 #include "net/bootstrap/interfaces.h"
+#include "net/bootstrap/spare.h"
 #include "net/step_lanes.h"
 #include "net/tcp/endpoint.h"
 #include "net/tcp/step_stream.h"
@@ -564,6 +565,48 @@ TEST(Endpoint, AdmitsWhoKnocksTooEarly) {
   Endpoint::instance().serve(pair.here, std::move(fd));
   pair.here->put(1, "well", 4);
   await([&] { return pair.heard_there.count() == 1; });
+}
+
+// Ranks that meet in this process meanwhile look for a descriptor, too.
+TEST(Endpoint, TellsAllWhoKnockThatNoDescriptorIsLeft) {
+  constexpr int kCallers = 50;
+  constexpr timeval kPatience = {20, 0};
+  auto format = Endpoint::instance().address();
+  ASSERT_TRUE(format);
+  const auto way = way_to(*format);
+  ASSERT_TRUE(way);
+  const Token token = *random_token();
+  Endpoint::instance().expect(token);
+  const SocketAddress at = socket_address_of(*way);
+  std::vector<UniqueFd> callers;
+  while (callers.size() < size_t{kCallers})
+    callers.emplace_back(socket(at.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const FewDescriptors few(0);
+  const Spare of_ranks;
+  std::atomic<bool> meet{true};
+  std::thread ranks([&] {
+    std::vector<Door::Guest> guests;
+    while (meet)
+      Door()
+          .serve(
+              PollSet(), [](const auto&) { return false; }, &guests)
+          .ignore();
+  });
+  int let_in = 0, told = 0;  // by descriptors that this process still lets go of; and then
+  for (const UniqueFd& caller : callers) {
+    const proto::BootstrapHello hello = {proto::kBootstrapMagic, token.low, 0, 0, let_in, 0, token.high, getpid(), 0};
+    setsockopt(caller.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+    uint8_t answer = 0;
+    const bool said = connect(caller.get(), at.get(), at.bytes) == 0 &&
+                      send(caller.get(), &hello, sizeof hello, MSG_NOSIGNAL) == ssize_t{sizeof hello};
+    if (!said || recv(caller.get(), &answer, 1, 0) != 1 || (told && answer != proto::kNoDescriptor)) break;
+    ++(answer == proto::kNoDescriptor ? told : let_in);
+  }
+  meet = false;
+  ranks.join();
+  Endpoint::instance().forget(token);
+  EXPECT_EQ(let_in + told, kCallers);
+  EXPECT_GT(told, kCallers / 2);
 }
 
 TEST(MessageReader, BelievesNoLength) {

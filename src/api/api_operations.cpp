@@ -101,8 +101,8 @@ gpucollResult_t gpucollReduceScatter(const void* sendbuff, void* recvbuff, size_
 
 gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t stream) {
   return operation("gpucollBarrier", comm, [&](const Caller&) -> Status {
-    GC_TRY_AS(uint8_t* const scratch, comm->share.communicator()->scratch());
-    const size_t slot = comm->barriers++ % (core::Communicator::kScratchBytes / kBarrierBytes);
+    GC_TRY_AS(uint8_t* const scratch, comm->share.communicator()->workspace().scratch());
+    const size_t slot = comm->barriers++ % (core::Workspace::kScratchBytes / kBarrierBytes);
     GC_TRY_AS(const core::CollectiveTask task, barrier_task(scratch + slot * kBarrierBytes, stream));
     return core::enqueue(comm->share, task, core::call_of(0, {Function::send_recv}));  // no collective's: a barrier's
   });

@@ -103,7 +103,7 @@ Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
 }
 
 Status MpiRuntime::put_on_stream(DevicePart& part) {
-  GC_TRY_AS(const gpu::Stream stream, runtime_->stream());
+  GC_TRY_AS(const gpu::Stream stream, runtime_->workspace().stream());
   part.queue.streams.assign(1, stream);
   for (core::CollectiveTask& task : part.queue.collectives) task.stream = stream;
   return {};

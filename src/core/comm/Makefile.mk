@@ -1,7 +1,5 @@
 # Room core/comm: communicator, group, shared resources, reclaim.
 GC_CORE_SOURCES += \
-	src/core/comm/aside.cpp \
-	src/core/comm/aside.h \
 	src/core/comm/background.cpp \
 	src/core/comm/background.h \
 	src/core/comm/closing.cpp \

@@ -146,13 +146,10 @@ Communicator::~Communicator() {
   fault_.attach(nullptr, nullptr);
   hold_.attach(nullptr);
   resident_.reset();
-  if (stream_) device_.destroy_stream(stream_).ignore();
   launcher_.reset();
   copies_.reset();
   user_buffers_.reset();
   connections_.reset();
-  if (scratch_) device_.release(scratch_);
-  if (exchange_memory_) device_.release(exchange_memory_);
 }
 
 // An inode is unlike others of its node.
@@ -171,13 +168,13 @@ bool Communicator::has_peers_in_this_process() const noexcept {
 Status Communicator::reserve_aside(const TaskQueue& queue) {
   const size_t bytes = bytes_aside(queue, size());
   if (bytes == 0) return {};
-  Status reserved = aside_.reserve(device_, bytes, in_graphs());
+  Status reserved = workspace_.reserve_aside(bytes, in_graphs());
   if (!reserved) raise_fault(reserved);  // the peers would wait for this rank's part
   return reserved;
 }
 
 void Communicator::put_aside(TaskQueue* queue) const {
-  core::put_aside(queue, size(), aside_.memory(), kernels_.packing);
+  core::put_aside(queue, size(), workspace_.aside(), kernels_.packing);
 }
 
 PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommProperties& shape) const {
@@ -262,20 +259,6 @@ Status Communicator::run(const TaskQueue& queue, void (*idle)()) {
     if (idle) idle();
     sched_yield();
   }
-}
-
-Result<gpu::Stream> Communicator::stream() {
-  if (!stream_) {
-    GC_TRY_AS(stream_, device_.create_stream());
-  }
-  return stream_;
-}
-
-Result<uint8_t*> Communicator::scratch() {
-  if (!scratch_) {
-    GC_TRY_AS(scratch_, device_.allocate(kScratchBytes));
-  }
-  return static_cast<uint8_t*>(scratch_);
 }
 
 bool Communicator::done(uint64_t launches) const noexcept { return words_.done() >= launches && copies_passed(); }

@@ -16,7 +16,6 @@
 #include <span>
 #include <vector>
 
-#include "core/comm/aside.h"
 #include "core/comm/connections.h"
 #include "core/comm/handed_ids.h"
 #include "core/comm/stall_watch.h"
@@ -25,6 +24,7 @@
 #include "core/launch/host_words.h"
 #include "core/launch/launcher.h"
 #include "core/memory/user_buffers.h"
+#include "core/memory/workspace.h"
 #include "core/peer/call_records.h"
 #include "core/peer/fault.h"
 #include "core/peer/peers.h"
@@ -105,7 +105,7 @@ class Communicator final : public Watched, public GraphUser {
   void put_aside(TaskQueue* queue) const;
   // Puts messages, and reductions of what they bring, in the place of some collectives (collective_send_recv.h).
   void replace_by_messages(TaskQueue* queue, const CommProperties& shape) const {
-    core::replace_by_messages(queue, rank(), shape, exchange_memory_);
+    core::replace_by_messages(queue, rank(), shape, workspace_.exchange());
   }
   // Returns what is kept of an equal queue that has been begun before. Then all that the queue needs is connected, and
   // replace_by_messages() leaves it as it is.
@@ -154,11 +154,7 @@ class Communicator final : public Watched, public GraphUser {
   Exports& exports() noexcept { return *exports_; }
   // Returns null where direct stores are turned off.
   UserBuffers* user_buffers() noexcept { return user_buffers_.get(); }
-  // Returns an internal stream, for callers without one of their own. The first call makes it.
-  Result<gpu::Stream> stream();
-  // Returns device memory (kernel address) for operations without buffers of their own. The first call makes it.
-  static constexpr size_t kScratchBytes = 4096;
-  Result<uint8_t*> scratch();
+  Workspace& workspace() noexcept { return workspace_; }
   // launched() returns how many launches the done word counts. done() returns whether so many are done, and all
   // messages by copy.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
@@ -218,7 +214,7 @@ class Communicator final : public Watched, public GraphUser {
     std::atomic<int>& users_;
   };
   Communicator(gpu::Device& device, const Kernels& kernels, const CommOptions& options)
-      : device_(device), kernels_(kernels), options_(options), words_(device) {}
+      : device_(device), kernels_(kernels), options_(options), words_(device), workspace_(device) {}
   // Waits a little, from since_ns on, for the calls of ranks on other nodes, so that compare_calls() compares them.
   // since_ns: when this rank's launches have ended.
   void await_calls(void (*idle)(), int64_t since_ns) noexcept;
@@ -260,6 +256,7 @@ class Communicator final : public Watched, public GraphUser {
   std::shared_ptr<CauseLog> causes_;
   std::atomic<bool> watchable_{false};  // peers_ is there
   CallRecords calls_{peers_};
+  Workspace workspace_;
   Fault fault_;
   std::unique_ptr<Connections> connections_;
   std::optional<HandedIds> ids_;
@@ -269,10 +266,6 @@ class Communicator final : public Watched, public GraphUser {
   std::optional<ResidentKernel> resident_;
   GraphHold hold_;
   std::unique_ptr<Launcher> launcher_;
-  gpu::Stream stream_ = nullptr;
-  void* scratch_ = nullptr;
-  uint8_t* exchange_memory_ = nullptr;  // null where no allreduce is exchanged
-  Aside aside_;
   uint64_t last_share_ = 0;  // the highest number given
   std::atomic<bool> closing_{false}, given_up_{false};
   std::atomic<int> users_{0};

@@ -54,7 +54,7 @@ KernelActivity Communicator::activity() const noexcept {
 
 CommProperties Communicator::plain_shape() const {
   CommProperties shape = connections_->properties();
-  if (exchange_memory_) shape.exchange_bytes = most_exchanged_bytes(size(), nodes().size());
+  if (workspace_.exchange()) shape.exchange_bytes = most_exchanged_bytes(size(), nodes().size());
   shape.algorithm = params().algorithm;
   shape.protocol = params().protocol;
   return shape;
@@ -73,10 +73,8 @@ Result<CommProperties> Communicator::shape(const std::vector<gpu::Stream>& strea
 Status Communicator::make_launcher() {
   if (!resident_) GC_TRY(connections_->make_tables(&words_.in_kernels()->latch, &words_.in_kernels()->doorbell));
   if (!resident_) resident_.emplace(words_->doorbell, linger_bound(device_));
-  if (most_exchanged_bytes(size(), nodes().size()) && !connections_->properties().mesh && !exchange_memory_) {
-    GC_TRY_AS(void* const memory, device_.allocate(exchange_memory_bytes(size())));
-    exchange_memory_ = static_cast<uint8_t*>(memory);
-  }
+  if (most_exchanged_bytes(size(), nodes().size()) && !connections_->properties().mesh)
+    GC_TRY(workspace_.make_exchange(exchange_memory_bytes(size())));
   LaunchContext context = {device_,
                            fault_,
                            rank(),

@@ -1,4 +1,4 @@
-#include "core/comm/aside.h"
+#include "core/memory/aside.h"
 
 #include <algorithm>
 #include <utility>

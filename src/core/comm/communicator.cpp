@@ -72,7 +72,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
   GC_TRY_AS(self->peers_, Peers::exchange(bootstrap, device, mine, surroundings));
   self->fault_.attach(&self->words_->latch, &self->peers_.own_page(), self->peers_.name(self->rank()), name,
                       [peers = &self->peers_] { peers->publish(); });
-  self->hold_.attach(&self->peers_.own_page().held);
+  self->graphs_.attach(&self->peers_.own_page());
   // The others are through with their part: they learn of a failure from this rank's page.
   if (Status prepared = contained([&]() -> Status {
         self->prepare(table);
@@ -144,7 +144,7 @@ Communicator::~Communicator() {
   Watchdog::instance().remove(this);
   if (watchable_) __atomic_store_n(&peers_.own_page().pulse.beat_ns, uint64_t{0}, __ATOMIC_RELAXED);
   fault_.attach(nullptr, nullptr);
-  hold_.attach(nullptr);
+  graphs_.attach(nullptr);
   resident_.reset();
   launcher_.reset();
   copies_.reset();

@@ -21,6 +21,7 @@
 #include "core/comm/stall_watch.h"
 #include "core/connect/requirements.h"
 #include "core/copy_engine/copy_engines.h"
+#include "core/launch/graph_launches.h"
 #include "core/launch/host_words.h"
 #include "core/launch/launcher.h"
 #include "core/memory/user_buffers.h"
@@ -192,7 +193,7 @@ class Communicator final : public Watched, public GraphUser {
     return users_.load(std::memory_order_acquire) == 0 && (copies_passed() || device_failed());
   }
   // Returns whether graphs hold some of its launches: then all that these launches use must stay.
-  bool in_graphs() const noexcept { return hold_.any(); }
+  bool in_graphs() const noexcept { return graphs_.any(); }
 
   void check() noexcept override;
   // Errors: the communicator's fault, or invalid_usage once it is finished.
@@ -233,8 +234,6 @@ class Communicator final : public Watched, public GraphUser {
   int64_t since_fault_ns(int64_t since_ns) const noexcept;
   // Returns whether this rank's device runs nothing any more: then what was launched has ended, whatever it has told.
   bool device_failed() const noexcept { return device_state_ && device_state_->failed(); }
-  void look_at_graphs() noexcept;
-  void end_graphs() noexcept;
   bool are_peers_done(bool with_graphs) const noexcept;
   void tell_that_all_have_left() noexcept;
   void tell_closing() noexcept;
@@ -257,6 +256,7 @@ class Communicator final : public Watched, public GraphUser {
   std::atomic<bool> watchable_{false};  // peers_ is there
   CallRecords calls_{peers_};
   Workspace workspace_;
+  GraphLaunches graphs_{words_};
   Fault fault_;
   std::unique_ptr<Connections> connections_;
   std::optional<HandedIds> ids_;
@@ -264,7 +264,6 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<CopyEngines> copies_;        // null where nothing goes by copy engine
   std::unique_ptr<UserBuffers> user_buffers_;  // null: turned off
   std::optional<ResidentKernel> resident_;
-  GraphHold hold_;
   std::unique_ptr<Launcher> launcher_;
   uint64_t last_share_ = 0;  // the highest number given
   std::atomic<bool> closing_{false}, given_up_{false};
@@ -272,8 +271,6 @@ class Communicator final : public Watched, public GraphUser {
   std::atomic<uint64_t> launched_{0};   // the launcher writes it, the watchdog reads it
   std::atomic<bool> launching_{false};  // advance() may have launched more than launched_
   StallWatch stall_{peers_, words_};
-  uint64_t begun_at_end_ = 0;     // launches of graphs at the time when no more were allowed; written before closing_
-  bool late_graph_told_ = false;  // the watchdog's
 };
 
 }  // namespace gpucoll::core

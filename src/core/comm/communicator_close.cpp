@@ -47,7 +47,7 @@ Status Communicator::begin_close(void (*idle)(), int64_t since_ns) {
     await_users(since_ns);
     if (launched() != before) await(launched(), idle, false, monotonic_ns()).ignore();
   }
-  end_graphs();
+  graphs_.end();
   launch_nothing_more();
   return status;
 }
@@ -81,17 +81,9 @@ Status Communicator::await_graphs(void (*idle)(), int64_t since_ns) {
   return fault().status();
 }
 
-// Launches of graphs end at once from now on: they find the latch as after a fault.
-void Communicator::end_graphs() noexcept {
-  if (!in_graphs() || !words_) return;
-  __atomic_store_n(&words_->latch.abort, 1u, __ATOMIC_RELAXED);
-  hold_.end();
-}
-
 // REQUIRES: done(launched()), or a fault.
 void Communicator::launch_nothing_more() noexcept {
-  begun_at_end_ = words_.begun_in_graphs();
-  __atomic_store_n(&peers_.own_page().begun, begun_at_end_, __ATOMIC_RELAXED);  // before tell_closing()
+  graphs_.note_end();  // before tell_closing()
   closing_ = true;
   const bool orderly = !fault_.raised();
   if (orderly) fault_.close();                  // before the others can fail of it

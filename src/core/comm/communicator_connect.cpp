@@ -86,7 +86,7 @@ Status Communicator::make_launcher() {
                            user_buffers_.get(),
                            &*resident_,
                            &words_.in_kernels()->in_graphs,
-                           &hold_,
+                           &graphs_.hold(),
                            this,
                            causes_.get(),
                            &words_->in_graphs,

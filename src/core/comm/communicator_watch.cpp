@@ -1,11 +1,6 @@
 // The watchdog's looks at a communicator: it finds faults, and tells of a communicator that does not go on.
-#include <chrono>
 #include <string>
-#include <utility>
 
-#include "base/log.h"
-#include "base/mutant.h"
-#include "base/params.h"
 #include "core/comm/communicator.h"
 #include "core/peer/heart.h"
 
@@ -13,7 +8,7 @@ namespace gpucoll::core {
 
 void Communicator::check() noexcept {
   if (!watchable_.load(std::memory_order_acquire)) return;
-  look_at_graphs();
+  graphs_.look(rank());
   Heart::show(&peers_.own_page().pulse);
   peers_.publish();
   look_at_device();
@@ -39,18 +34,6 @@ void Communicator::check() noexcept {
   } catch (...) {
     // No memory to look: the next round tries again.
   }
-}
-
-// By the watchdog: tells the peers, and the program where it has launched a graph that it should not.
-void Communicator::look_at_graphs() noexcept {
-  hold_.tell();
-  const uint64_t begun = words_.begun_in_graphs();
-  __atomic_store_n(&peers_.own_page().begun, begun, __ATOMIC_RELAXED);  // for reports
-  if (!closing_ || begun == begun_at_end_ || std::exchange(late_graph_told_, true)) return;
-  log::write(log::Level::error,
-             "rank %d has launched a graph with operations of a communicator that it has destroyed or aborted: they "
-             "moved nothing; launch graphs only while their communicators are there",
-             rank());
 }
 
 void Communicator::compare_calls() noexcept {

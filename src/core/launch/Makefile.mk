@@ -1,5 +1,7 @@
 # Room core/launch: launcher, kept launches, work FIFO, graph memory.
 GC_CORE_SOURCES += \
+	src/core/launch/graph_launches.cpp \
+	src/core/launch/graph_launches.h \
 	src/core/launch/graph_memory.cpp \
 	src/core/launch/graph_memory.h \
 	src/core/launch/graph_users.cpp \

@@ -13,6 +13,8 @@ GC_CORE_SOURCES += \
 	src/core/comm/communicator_watch.cpp \
 	src/core/comm/connections.cpp \
 	src/core/comm/connections.h \
+	src/core/comm/end_notices.cpp \
+	src/core/comm/end_notices.h \
 	src/core/comm/group.cpp \
 	src/core/comm/group.h \
 	src/core/comm/handed_ids.cpp \

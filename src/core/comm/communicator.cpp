@@ -88,7 +88,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
 }
 
 Result<Communicator::Part> Communicator::split(int color, int key, bool share, const CommOptions& options) {
-  const User user(users_);
+  const Callers::Inside inside(callers_);
   if (fault().raised()) return fault_.status();
   PeerWait wait(fault_, peers_, nullptr);
   const SplitChoice mine = {color, key, share, last_share_};
@@ -128,7 +128,7 @@ Status Communicator::can_meet(const std::vector<int>& some, bool after_fault) {
 
 Result<uint64_t> Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault,
                                         const std::function<Status()>& watch) {
-  const User user(users_);
+  const Callers::Inside inside(callers_);
   return ids_->hand_out(some, id, [&]() -> Status {
     GC_TRY(watch());
     return can_meet(some, after_fault);
@@ -183,7 +183,7 @@ PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommProperties& 
 
 Status Communicator::begin_anew(const TaskQueue& queue, const CommProperties& shape, bool waits) {
   const trace::Span span(trace::What::plan);
-  const User user(users_);
+  const Callers::Inside inside(callers_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
   connections_->count(queue, shape.capturing);
@@ -196,7 +196,7 @@ Status Communicator::begin_anew(const TaskQueue& queue, const CommProperties& sh
 }
 
 Result<bool> Communicator::begin_again(const PlanCache::Hit& kept, bool waits) {
-  const User user(users_);
+  const Callers::Inside inside(callers_);
   if (fault().raised()) return fault_.status();
   const TaskQueue* const queue = launcher_->begin_kept(kept, waits);
   if (!queue) return false;
@@ -216,7 +216,7 @@ void Communicator::begin_launching() noexcept {
 
 Result<bool> Communicator::advance(bool holds_end) {
   const trace::Span span(trace::What::launch);
-  const User user(users_);
+  const Callers::Inside inside(callers_);
   begin_launching();
   auto all = contained([&] { return launcher_->advance(holds_end); });
   launched_.store(launcher_->launched(), std::memory_order_release);  // partner: activity()
@@ -245,7 +245,7 @@ Status Communicator::repeat(const PlanCache::Hit& kept) {
 }
 
 Status Communicator::run(const TaskQueue& queue, void (*idle)()) {
-  const User user(users_);
+  const Callers::Inside inside(callers_);
   GC_TRY_AS(CommProperties now, shape(queue.streams));
   const Requirements required = required_by(queue, rank(), now);
   if (!connected(required)) {
@@ -286,7 +286,7 @@ Status Communicator::await(uint64_t launches, void (*idle)(), bool looks, int64_
     if (idle) idle();
     look_at_device();
     if (!fault().raised()) continue;
-    if (device_failed() || since_fault_ns(since_ns) > grace) break;
+    if (device_failed() || fault_.age_ns(since_ns) > grace) break;
   }
   return fault().status();
 }

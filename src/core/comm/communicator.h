@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/comm/connections.h"
+#include "core/comm/end_notices.h"
 #include "core/comm/handed_ids.h"
 #include "core/comm/stall_watch.h"
 #include "core/connect/requirements.h"
@@ -30,6 +31,7 @@
 #include "core/peer/fault.h"
 #include "core/peer/peers.h"
 #include "core/plan/collective_send_recv.h"
+#include "core/progress/callers.h"
 #include "core/progress/device_watch.h"
 #include "core/progress/watchdog.h"
 #include "gpu/device.h"
@@ -189,9 +191,7 @@ class Communicator final : public Watched, public GraphUser {
   Status finish(void (*idle)());
 
   // Returns whether no caller is inside any more, and no stream waits for its words.
-  bool unused() const noexcept {
-    return users_.load(std::memory_order_acquire) == 0 && (copies_passed() || device_failed());
-  }
+  bool unused() const noexcept { return callers_.none() && (copies_passed() || device_failed()); }
   // Returns whether graphs hold some of its launches: then all that these launches use must stay.
   bool in_graphs() const noexcept { return graphs_.any(); }
 
@@ -203,22 +203,8 @@ class Communicator final : public Watched, public GraphUser {
   Status begin_anew(const TaskQueue& queue, const CommProperties& shape, bool waits);
   // Begins once more what `kept` was begun for. Returns false where that has made room since.
   Result<bool> begin_again(const PlanCache::Hit& kept, bool waits);
-  // Counts a caller while it is inside.
-  class User {
-   public:
-    explicit User(std::atomic<int>& users) : users_(users) { users_.fetch_add(1, std::memory_order_relaxed); }
-    ~User() { users_.fetch_sub(1, std::memory_order_release); }  // partner: unused()
-    User(const User&) = delete;
-    User& operator=(const User&) = delete;
-
-   private:
-    std::atomic<int>& users_;
-  };
   Communicator(gpu::Device& device, const Kernels& kernels, const CommOptions& options)
       : device_(device), kernels_(kernels), options_(options), words_(device), workspace_(device) {}
-  // Waits a little, from since_ns on, for the calls of ranks on other nodes, so that compare_calls() compares them.
-  // since_ns: when this rank's launches have ended.
-  void await_calls(void (*idle)(), int64_t since_ns) noexcept;
   KernelActivity activity() const noexcept;
   Status allocate();
   void prepare(const TuningTable* table);
@@ -226,21 +212,17 @@ class Communicator final : public Watched, public GraphUser {
   Status make_launcher();
   void begin_launching() noexcept;
   bool copies_passed() const noexcept { return !copies_ || copies_->have_passed(); }
+  bool lands() const noexcept { return copies_ && copies_->lands(); }
   // looks: the calling thread is the caller of begin().
   // since_ns: where a fault is older, kernels get their time to leave from then on.
   Status await(uint64_t launches, void (*idle)(), bool looks, int64_t since_ns);
   Status await_graphs(void (*idle)(), int64_t since_ns);
   Status settle(void (*idle)(), int64_t since_ns);
-  int64_t since_fault_ns(int64_t since_ns) const noexcept;
   // Returns whether this rank's device runs nothing any more: then what was launched has ended, whatever it has told.
   bool device_failed() const noexcept { return device_state_ && device_state_->failed(); }
-  bool are_peers_done(bool with_graphs) const noexcept;
   void tell_that_all_have_left() noexcept;
-  void tell_closing() noexcept;
-  bool tells_closing() const noexcept;
-  void await_peers(int64_t since_ns) const noexcept;
   bool has_left() const noexcept;
-  void await_users(int64_t since_ns) const noexcept;
+  void await_callers(int64_t since_ns) const noexcept;
   void launch_nothing_more() noexcept;
   int64_t grace_ns(bool looks) const noexcept;
   void look_at_report() noexcept;
@@ -258,6 +240,7 @@ class Communicator final : public Watched, public GraphUser {
   Workspace workspace_;
   GraphLaunches graphs_{words_};
   Fault fault_;
+  EndNotices notices_{peers_, fault_};
   std::unique_ptr<Connections> connections_;
   std::optional<HandedIds> ids_;
   std::unique_ptr<Exports> exports_;
@@ -267,7 +250,7 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<Launcher> launcher_;
   uint64_t last_share_ = 0;  // the highest number given
   std::atomic<bool> closing_{false}, given_up_{false};
-  std::atomic<int> users_{0};
+  Callers callers_;
   std::atomic<uint64_t> launched_{0};   // the launcher writes it, the watchdog reads it
   std::atomic<bool> launching_{false};  // advance() may have launched more than launched_
   StallWatch stall_{peers_, words_};

@@ -97,7 +97,7 @@ Status Communicator::make_launcher() {
 
 Status Communicator::connect(const Requirements& required, void (*idle)()) {
   const trace::Span span(trace::What::connect);
-  const User user(users_);
+  const Callers::Inside inside(callers_);
   if (fault().raised()) return fault_.status();
   PeerWait wait(fault_, peers_, idle);
   const CommProperties before = plain_shape();

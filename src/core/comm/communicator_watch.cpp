@@ -69,7 +69,7 @@ void Communicator::look_at_report() noexcept {
 
 // A device that has failed runs nothing, and tells nothing. Peers need nothing any more of who has closed.
 void Communicator::look_at_device() noexcept {
-  if (!device_failed() || fault_.raised() || tells_closing()) return;
+  if (!device_failed() || fault_.raised() || notices_.tells_closing()) return;
   contained([&]() -> Status {
     raise_fault(Status::error(Code::device,
                               "the device of rank %d has failed: nothing runs on it any more in this process (%s)",

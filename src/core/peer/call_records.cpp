@@ -1,7 +1,9 @@
 #include "core/peer/call_records.h"
 
 #include <algorithm>
+#include <ctime>
 
+#include "base/monotonic.h"
 #include "base/mutant.h"
 #include "core/peer/call_page.h"
 #include "proto/reduction.h"
@@ -72,6 +74,19 @@ bool CallRecords::have_come() const noexcept {
   for (int r = 0; r < peers_.size(); ++r)
     if (peers_.remote(r) && last_call(peers_.calls_page(r)) < mine && !peers_.gone(r)) return false;
   return true;
+}
+
+// A rank whose call ends with the data of a peer that has made another one must learn of it before its program goes.
+// The peer's watchdog tells of its calls, and a peer that settles as well tells at once.
+void CallRecords::await(void (*idle)(), int64_t since_ns, const std::function<bool()>& has_failed) const noexcept {
+  constexpr int64_t kPatienceNs = 500'000'000;  // some looks of a watchdog
+  constexpr timespec kNap = {0, 50'000};
+  if (!peers_.on_several_nodes() || gc_mutant(615)) return;
+  peers_.publish();
+  while (!have_come() && !has_failed() && monotonic_ns() - since_ns < kPatienceNs) {
+    if (idle) idle();
+    nanosleep(&kNap, nullptr);
+  }
 }
 
 // A rank that is closing calls nothing more, so this rank's call would wait for ever. A fault tells more by itself.

@@ -4,6 +4,7 @@
 // Thread safety: publish() by one caller at a time, compare() from any thread. Ownership: peers outlive it.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string>
@@ -44,6 +45,9 @@ class CallRecords {
   // Returns whether all ranks of other nodes have told of as many calls as this rank has made, or make none any more:
   // their calls come here some time after they are made, and compare() compares what is here.
   bool have_come() const noexcept;
+  // Waits a little, from since_ns on, until they have_come(), or the communicator has failed; calls idle() between
+  // looks. since_ns: when this rank's launches have ended.
+  void await(void (*idle)(), int64_t since_ns, const std::function<bool()>& has_failed) const noexcept;
 
  private:
   Status compare_with(int peer);

@@ -1,5 +1,6 @@
 #include "core/peer/fault.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -78,6 +79,8 @@ void Fault::close() noexcept {
   std::lock_guard lock(mutex_);
   closed_ = !gc_mutant(614);
 }
+
+int64_t Fault::age_ns(int64_t since_ns) const noexcept { return monotonic_ns() - std::max(since_ns, raised_ns_); }
 
 Status Fault::status() const {
   if (!raised()) return {};

@@ -39,8 +39,8 @@ class Fault {
   // Keeps later faults out of this rank's log: it has closed in order, and what comes of the others is theirs to tell.
   void close() noexcept;
   bool raised() const noexcept { return raised_.load(std::memory_order_acquire); }
-  // Returns when it was raised, by monotonic_ns(). REQUIRES: raised().
-  int64_t raised_ns() const noexcept { return raised_ns_; }
+  // Returns for how long all who must leave have known of it, from since_ns on. REQUIRES: raised().
+  int64_t age_ns(int64_t since_ns) const noexcept;
   // Returns ok until a fault is raised.
   Status status() const;
 

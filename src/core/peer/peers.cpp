@@ -353,11 +353,11 @@ int Peers::max_blocks() const {
 }
 
 bool Peers::closing(int rank) const noexcept {
-  return __atomic_load_n(&page(rank)->closing, __ATOMIC_ACQUIRE) != 0;  // partner: Communicator::tell_closing
+  return __atomic_load_n(&page(rank)->closing, __ATOMIC_ACQUIRE) != 0;  // partner: EndNotices::tell_closing
 }
 
 bool Peers::left(int rank) const noexcept {
-  // Acquire: partner is Communicator::tell_that_all_have_left().
+  // Acquire: partner is EndNotices::tell_left().
   return closing(rank) || __atomic_load_n(&page(rank)->left, __ATOMIC_ACQUIRE) != 0 || dead(rank);
 }
 

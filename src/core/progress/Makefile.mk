@@ -1,5 +1,6 @@
 # Room core/progress: proxy thread, watchdog, watch over devices.
 GC_CORE_SOURCES += \
+	src/core/progress/callers.h \
 	src/core/progress/device_watch.cpp \
 	src/core/progress/device_watch.h \
 	src/core/progress/launch_gate.h \

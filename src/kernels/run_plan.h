@@ -43,6 +43,11 @@ GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& 
   }
   comm.counters.mesh_flag = mesh_flag;
   if (!tells) return;
+  if (plan.tells_seldom != 0 && !in_graph) {
+    const uint64_t now = proto::now_ns();
+    if (now - before.told_ns < proto::kTellNs || proto::kMutant == 21) return;
+    comm.counters.told_ns = now;
+  }
   if (on_host) return proto::store_release(plan.done_word, done);
   proto::store_release_own(plan.done_word, done);
 }
@@ -286,7 +291,8 @@ GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks,
   });
   finish_plan(block, n_blocks, plan, stage.counters, turn.flag);
   if (plan.resident_ns != 0)
-    stay<Red>(block, index, n_blocks, plan, {stage.counters.done + 1, turn.flag, stage.counters.in_graphs}, stage);
+    stay<Red>(block, index, n_blocks, plan, {stage.counters.done + 1, turn.flag, stage.counters.in_graphs, 0, 0},
+              stage);
 }
 
 }  // namespace gpucoll::coll::device

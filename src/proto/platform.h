@@ -40,7 +40,7 @@
 namespace gpucoll::proto {
 
 // Mutants, to prove that the tests bite: 1, 2 and 12 are of primitives.h, 3 of ll.h, 4 to 6 and 11 of one_shot.h and
-// run_plan.h, 7 of line_primitives.h, 8 of ll128.h, 9, 10 and 20 of direct.h, 13 of run_plan.h, 14 and 15 of
+// run_plan.h, 7 of line_primitives.h, 8 of ll128.h, 9, 10 and 20 of direct.h, 13 and 21 of run_plan.h, 14 and 15 of
 // all_pairs_lines.h, 16 to 19 and 30 of zero_copy.h. Tests compiled with GC_MUTANTS are the one that the environment's
 // GC_MUTANT names; elsewhere it is a constant, and what they would do is not in the program.
 #ifdef GC_MUTANTS

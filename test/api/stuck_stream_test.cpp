@@ -36,6 +36,10 @@ void on_two_ranks(int n, const Body& body) {
   });
 }
 
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 // Both ranks wait for the other one's message: all have launched, and nobody is missing. REQUIRES: the parameter
 // timeout is 3.
 TEST(StuckStream, WhatAllRanksHaveLaunchedTimesOut) {
@@ -54,8 +58,40 @@ TEST(StuckStream, WhatAllRanksHaveLaunchedTimesOut) {
   });
 }
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+// Streams that go on for longer than `timeout`, and are at rest for longer then: kernels tell of their end seldom.
+// REQUIRES: the parameter timeout is 3.
+TEST(StuckStream, NobodyTimesOutWhereStreamsGoOn) {
+  static constexpr double kSeconds = 4.5;
+  constexpr int kCalls = 200;
+  on_two_ranks(1, [](const std::vector<gpucollComm_t>& comms, int rank, DeviceBuffer& memory, Stream& stream) {
+    Stream other;
+    memory.put(std::vector<int32_t>(kCount, rank == 0 ? 1 : 0));
+    // One stream has calls while the host waits for those of the other one.
+    const auto two_turns = [&] {
+      for (const bool first : {true, false}) {
+        for (int i = 0; i < kCalls; ++i)
+          GC_OK(gpucollBroadcast(memory.at(), memory.at(), kCount, gpucollInt32, 0, comms.front(),
+                                 (first ? stream : other).handle));
+        GC_OK(gpucollStreamSynchronize((first ? other : stream).handle));
+      }
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    two_turns();
+    DeviceBuffer turns(sizeof(int32_t));
+    turns.put(std::vector<int32_t>{static_cast<int32_t>(kSeconds / seconds_since(begin)) + 1});
+    GC_OK(gpucollBroadcast(turns.at(), turns.at(), 1, gpucollInt32, 0, comms.front(), other.handle));
+    GC_OK(gpucollStreamSynchronize(other.handle));
+    for (int turn = turns.get<int32_t>(1)[0]; turn > 0; --turn) two_turns();
+    GC_OK(gpucollStreamSynchronize(other.handle));
+    gpucollResult_t result = gpucollSuccess;
+    EXPECT_EQ(gpucollSuccess, gpucollCommGetAsyncError(comms.front(), &result));
+    EXPECT_EQ(gpucollSuccess, result) << gpucollGetLastError(comms.front());
+    std::this_thread::sleep_for(std::chrono::duration<double>(kSeconds));
+    EXPECT_EQ(gpucollSuccess, gpucollCommGetAsyncError(comms.front(), &result));
+    EXPECT_EQ(gpucollSuccess, result) << gpucollGetLastError(comms.front());
+    EXPECT_EQ(std::vector<int32_t>(kCount, 1), memory.get<int32_t>(kCount));
+    GC_OK(gpucollCommDestroy(comms.front()));
+  });
 }
 
 // The kernel of the first communicator waits for a rank that does not come; those of the others are behind it, and do

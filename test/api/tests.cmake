@@ -86,6 +86,11 @@ gc_mutant(420 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV GPUCOLL_DEVIC
   COMMAND test/api/device_failure_test --gtest_filter=*Destroy)
 gc_test(api.stuck_stream LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
   COMMAND test/api/stuck_stream_test --gtest_filter=*TimesOut)
+gc_test(api.stuck_stream.goes_on LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
+  COMMAND test/api/stuck_stream_test --gtest_filter=*GoOn)
+# Nobody asks the event behind launches that tell seldom.
+gc_mutant(622 MUST_PRINT "has waited 3 s" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
+  COMMAND test/api/stuck_stream_test --gtest_filter=*GoOn)
 gc_test(api.stuck_stream.abort LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=60
   COMMAND test/api/stuck_stream_test --gtest_filter=*HasNotBegun)
 # An operation in which nobody is missing never ends.

@@ -55,6 +55,7 @@ test_proto_local_reduce_test_LDADD = $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/proto/local_reduce_test_tsan
 test_proto_local_reduce_test_tsan_SOURCES = test/proto/local_reduce_test.cpp
+test_proto_local_reduce_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
 test_proto_local_reduce_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_local_reduce_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_local_reduce_test_tsan_LDADD = $(GTEST_LIBS)

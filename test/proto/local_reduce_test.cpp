@@ -112,6 +112,38 @@ TEST(LocalReduce, LooksAtTheFaultLatchOnceForAllBlocks) {
   }
 }
 
+// Runs the launch after six others, with nothing to reduce; returns its done word.
+uint64_t done_word_after(proto::DeviceComm& comm, uint8_t tells_seldom) {
+  comm.counters.done = 6;
+  uint64_t done = 0;
+  proto::Plan plan{};
+  plan.comm = &comm;
+  plan.done_word = &done;
+  plan.tells_seldom = tells_seldom;
+  test::run_grids(1, 2, 3, [&](int, const gpu::EmuBlock& block) { kernel<proto::Sum<float>>(block, plan); });
+  EXPECT_EQ(comm.counters.done, 7u);
+  return done;
+}
+
+TEST(LocalReduce, TellsSeldomWhereThePlanSaysSo) {
+  proto::DeviceComm comm{};
+  EXPECT_EQ(done_word_after(comm, 0), 7u);
+  EXPECT_EQ(comm.counters.told_ns, 0u);
+  const uint64_t begin = proto::now_ns();
+  EXPECT_EQ(done_word_after(comm, 1), 7u) << "the last word is long ago";
+  EXPECT_GE(comm.counters.told_ns, begin);
+  for (int tries = 0; tries < 200; ++tries) {  // until a launch is fast enough
+    const uint64_t told = comm.counters.told_ns = proto::now_ns();
+    const uint64_t word = done_word_after(comm, 1);
+    if (proto::now_ns() - told >= proto::kTellNs) continue;
+    EXPECT_EQ(word, 0u);
+    EXPECT_EQ(comm.counters.told_ns, told);
+    break;
+  }
+  comm.counters.told_ns = proto::now_ns() - proto::kTellNs;
+  EXPECT_EQ(done_word_after(comm, 1), 7u);
+}
+
 TEST(LocalReduce, StoresTheResultInSeveralPlaces) {
   constexpr uint64_t tile = proto::kLocalTile / sizeof(float);
   for (uint32_t n : {1u, 2u, 3u, 4u, 5u})

@@ -326,6 +326,8 @@ foreach(mutant 466 593)
   gc_mutant(${mutant} MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
     --gtest_filter=*AnotherOneWithItsHandle)
 endforeach()
+# A graph does not wait for launches before the first capture.
+gc_mutant(623 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test --gtest_filter=SeldomTest.*)
 foreach(mutant 462 463)
   gc_mutant(${mutant} MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
     --gtest_filter=Reclaim.*)

@@ -40,7 +40,7 @@ void Communicator::prepare(const TuningTable* table) {
   const uint64_t least = param_or(params().direct_bytes, device_.is_emulated() ? kDirectBytesEmulated : kDirectBytes);
   if (least != 0 && size() > 1 && !connections_->properties().network)
     user_buffers_ = std::make_unique<UserBuffers>(
-        DirectContext{device_, peers_, links, *exports_, least, launched_, words_->done, *causes_});
+        DirectContext{device_, peers_, links, *exports_, least, launched_, [this] { return words_.done(); }, *causes_});
 }
 
 // Returns whether kernels of this communicator may have steps under way. Any thread.
@@ -90,7 +90,10 @@ Status Communicator::make_launcher() {
                            this,
                            causes_.get(),
                            &words_->in_graphs,
-                           device_state_.get()};
+                           device_state_.get(),
+                           nullptr};
+  // Between nodes kernels store into memory of the host anyway, and the proxy asks for their end all the time.
+  if (options_.stream_ordered && !connections_->properties().network) context.seldom = &words_;
   GC_TRY_AS(launcher_, Launcher::create(context));
   return {};
 }

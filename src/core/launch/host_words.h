@@ -1,11 +1,14 @@
 // The words that a communicator's kernels and its host share: the fault latch, how many launches have ended, how far
-// launches of graphs have come, and the doorbell of a kernel that stays.
+// launches of graphs have come, and the doorbell of a kernel that stays. Kernels that tell of their end seldom
+// (proto/format/plan.h) have an event behind them.
 //
 // Thread safety: any thread, after allocate(). Ownership: owns the memory; the device outlives it. Destroy it when the
 // kernels have ended.
 #pragma once
+#include <atomic>
 #include <cstdint>
 
+#include "base/mutant.h"
 #include "gpu/device.h"
 #include "proto/format/doorbell.h"
 #include "proto/format/plan.h"
@@ -46,8 +49,20 @@ class HostWords {
   Words* in_kernels() const noexcept { return static_cast<Words*>(block_.kernel); }
 
   // Returns how many launches outside of graphs have ended.
-  // Acquire: partner is the release of the done word by the kernel's last block.
-  uint64_t done() const noexcept { return __atomic_load_n(&(*this)->done, __ATOMIC_ACQUIRE); }
+  uint64_t done() const noexcept {
+    // Acquire: partner is the release of the done word by the kernel's last block.
+    const uint64_t told = __atomic_load_n(&(*this)->done, __ATOMIC_ACQUIRE);
+    const uint64_t behind = behind_.load(std::memory_order_acquire);  // before the look at the event
+    if (told >= behind || gc_mutant(622)) return told;
+    const auto reached = device_.reached(event_);
+    return reached && *reached ? behind : told;
+  }
+  // Says that the event, always the same one, has been recorded behind so many launches. null and 0: there is none any
+  // more. One caller at a time.
+  void end_is_behind(gpu::Event event, uint64_t launches) noexcept {
+    if (event) event_ = event;
+    behind_.store(launches, std::memory_order_release);  // partner: done()
+  }
   // Return the number of the last graph launch that has begun, of the last one that has ended, and how many have begun
   // and not ended.
   uint64_t begun_in_graphs() const noexcept { return __atomic_load_n(&(*this)->in_graphs.begun, __ATOMIC_RELAXED); }
@@ -60,6 +75,8 @@ class HostWords {
  private:
   gpu::Device& device_;
   gpu::HostBlock block_;
+  gpu::Event event_ = nullptr;
+  std::atomic<uint64_t> behind_{0};  // launches that have ended once the event is reached
 };
 
 }  // namespace gpucoll::core

@@ -27,14 +27,18 @@ Launcher::Launcher(const LaunchContext& context)
 
 Result<std::unique_ptr<Launcher>> Launcher::create(const LaunchContext& context) {
   std::unique_ptr<Launcher> self(new Launcher(context));
-  GC_TRY_AS(gpu::Event event, context.device.create_event());
-  self->order_ = share_with_graphs({&context.device, {}, event});
+  for (std::shared_ptr<GraphMemory>* const held : {&self->end_, &self->order_}) {
+    GC_TRY_AS(const gpu::Event event, context.device.create_event());
+    *held = share_with_graphs({&context.device, {}, event});
+  }
   Quiescence::instance().add(self.get());
   return self;
 }
 
 Launcher::~Launcher() {
   Quiescence::instance().remove(this);
+  if (context_.seldom) context_.seldom->end_is_behind(nullptr, 0);
+  end_.reset();
   order_.reset();
   release_unused();
 }
@@ -57,6 +61,7 @@ Result<uint64_t> Launcher::capture_of(gpu::Device& device, const std::vector<gpu
 }
 
 uint64_t Launcher::done() const noexcept {
+  if (context_.seldom) return context_.seldom->done();
   // Acquire: partner is the release of the done word by the kernel's last block, which has read its items.
   return __atomic_load_n(context_.done, __ATOMIC_ACQUIRE);
 }
@@ -122,6 +127,7 @@ Status Launcher::plan(const TaskQueue& queue, const CommProperties& shape, uint6
   for (PlannedLaunch& planned : plans) {
     planned.plan.comm = context_.comm;
     planned.plan.in_graph = capture && context_.in_graphs ? 1 : 0;
+    planned.plan.tells_seldom = context_.seldom ? 1 : 0;
     if (planned.plan.in_graph)
       planned.plan.done_word = &context_.in_graphs->ended;
     else if (!capture)
@@ -245,7 +251,7 @@ Status Launcher::look() {
     __atomic_store_n(context_.entered, count, __ATOMIC_RELEASE);
     return status;
   }
-  return context_.device.record(order_->event, last_stream_);
+  return record_end(last_stream_);
 }
 
 Status Launcher::fan_in() {
@@ -259,15 +265,21 @@ std::vector<Launcher::Capture>::iterator Launcher::find_capture() {
   return std::find_if(captures_.begin(), captures_.end(), [&](const Capture& c) { return c.id == capture_; });
 }
 
-// Once there are graphs, nobody knows where they are launched: the event tells. Before, and in a stream that the last
-// launch was in, the stream's own order does.
+// Once there are graphs, nobody knows where they are launched: their event tells. In a stream that the last launch was
+// in, the stream's own order does for launches outside of captures.
 Status Launcher::wait_for_earlier(gpu::Stream stream) {
   if (!capture_) {
-    if (!any_ || (!ever_captured_ && !gpu::is_stream_of_each_thread(stream) && is_last(stream))) return {};
-    return context_.device.wait_event(stream, order_->event);
+    if (!any_) return {};
+    if (gpu::is_stream_of_each_thread(stream) || !is_last(stream))
+      GC_TRY(context_.device.wait_event(stream, end_->event));
+    return ever_captured_ ? context_.device.wait_event(stream, order_->event) : Status();
   }
   if (auto known = find_capture(); known != captures_.end())
     return known->last == stream ? Status() : context_.device.stream_wait(stream, known->last);
+  if (!is_ordered_ && !gc_mutant(623)) {
+    GC_TRY(keep_with_graph(stream, end_));
+    GC_TRY(context_.device.wait_event(stream, end_->event));
+  }
   GC_TRY(keep_with_graph(stream, order_));
   if (context_.hold) GC_TRY(context_.hold->add(context_.device, stream, capture_, context_.user));
   return context_.device.wait_event(stream, order_->event);
@@ -310,10 +322,18 @@ Result<bool> Launcher::put_plan(PlannedLaunch& planned) {
 
 Status Launcher::fan_out() {
   const gpu::Stream stream = streams_.front();
-  GC_TRY(context_.device.record(order_->event, stream));
+  GC_TRY(capture_ ? context_.device.record(order_->event, stream) : record_end(stream));
   for (size_t i = 1; i < streams_.size(); ++i) GC_TRY(context_.device.stream_wait(streams_[i], stream));
   remember(stream);
   return {};
+}
+
+// Records, behind the launches outside of captures that are in the stream, what later ones and graphs wait for.
+Status Launcher::record_end(gpu::Stream stream) {
+  GC_TRY(context_.device.record(end_->event, stream));
+  if (context_.seldom) context_.seldom->end_is_behind(end_->event, launched());
+  is_ordered_ = ever_captured_;
+  return ever_captured_ ? context_.device.record(order_->event, stream) : Status();
 }
 
 void Launcher::remember(gpu::Stream stream) {

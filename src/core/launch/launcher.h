@@ -5,10 +5,11 @@
 // (core/comm/group.cpp). In between nothing else may be begun.
 //
 // Order. Launches of one communicator follow each other on the device, whatever streams they use: the launch stream is
-// the first one of the group; it waits for the group's other streams and for the communicator's order event; in the
-// end the others wait for it, and the event is recorded in it. In a capture, event waits and records become part of the
-// graph and happen at each of its launches, so graphs and eager launches are ordered as well; within one capture, the
-// streams wait for each other.
+// the first one of the group; it waits for the group's other streams and for the communicator's earlier launches by an
+// event; in the end the others wait for it, and the event is recorded in it. In a capture, event waits and records
+// become part of the graph and happen at each of its launches, so graphs and eager launches are ordered as well; within
+// one capture, the streams wait for each other. Graphs have an event of their own, which eager launches use, too, once
+// there are captures: the other one says that the eager launches have ended, whatever graphs wait for.
 // A captured launch has no done word: it tells of itself by GraphWords. Its items lie in memory of the graph's.
 // A group on one stream that is a few launches, and has come before, is launched as it was kept (plan_cache.h).
 //
@@ -52,6 +53,8 @@ struct LaunchContext {
   CauseLog* causes = nullptr;                      // null: nobody is told of slow launches
   const proto::GraphWords* graphs_told = nullptr;  // in_graphs as the host sees it
   const DeviceState* device_state = nullptr;       // null: nobody watches the device
+  HostWords* seldom =
+      nullptr;  // not null: kernels tell of their end seldom, and the words learn of an event behind them
 };
 
 class Launcher final : public InFlight {
@@ -122,6 +125,7 @@ class Launcher final : public InFlight {
   Result<bool> put_plan(PlannedLaunch& planned);
   inline Status fan_out();
   inline Status wait_for_earlier(gpu::Stream stream);
+  Status record_end(gpu::Stream stream);
   inline void remember(gpu::Stream stream);
   inline bool is_last(gpu::Stream stream) noexcept;
   inline uint64_t stream_id() noexcept;
@@ -135,8 +139,10 @@ class Launcher final : public InFlight {
   std::vector<Capture>::iterator find_capture();
 
   LaunchContext context_;
-  std::shared_ptr<GraphMemory> order_;  // the order event, held by graphs, too
-  std::unique_ptr<WorkFifo> fifo_;      // made when first needed
+  // Events, which graphs hold, too: behind the last launch outside of captures; and, where there have been captures,
+  // behind the last launch of all.
+  std::shared_ptr<GraphMemory> end_, order_;
+  std::unique_ptr<WorkFifo> fifo_;  // made when first needed
   PlanCache kept_;
   std::atomic<uint64_t> launched_{0};
 
@@ -158,6 +164,7 @@ class Launcher final : public InFlight {
 
   // About the last launches. The next launch compares streams with these, and waits for those in captures that go on.
   bool any_ = false, ever_captured_ = false;
+  bool is_ordered_ = true;             // order_ is behind all launches outside of captures
   gpu::Stream last_stream_ = nullptr;  // outside of captures
   uint64_t last_stream_id_ = 0;        // 0: nobody knows
   std::vector<Capture> captures_;      // the latest one last

@@ -135,8 +135,7 @@ UserBuffers::Published* UserBuffers::place_to_take(bool by_itself) {
   // need not wait.
   const uint64_t long_ago = by_itself ? 4 * kDirectMemory : 0;
   const uint64_t launched = context_.launched.load(std::memory_order_relaxed);
-  // Acquire: partner is the release of the done word by the kernel's last block.
-  const bool idle = __atomic_load_n(&context_.done, __ATOMIC_ACQUIRE) >= launched;
+  const bool idle = context_.done() >= launched;
   Published* oldest = nullptr;
   for (Published& p : published_) {
     if (p.number == 0) return &p;

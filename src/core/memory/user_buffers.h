@@ -17,6 +17,7 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -40,7 +41,7 @@ struct DirectContext {
   uint64_t least_bytes;  // outputs below this do not repay what direct stores cost before they begin
   // Count this rank's launches outside of graphs, and those of them that are done.
   const std::atomic<uint64_t>& launched;
-  const uint64_t& done;
+  std::function<uint64_t()> done;
   CauseLog& causes;
 };
 

@@ -27,6 +27,9 @@
 // it would store the done_word; so the host sees a graph that waits, and knows when nothing of one is under way.
 // Kernels leave early only when the fault latch is set, and count and tell then, too: the host looks at the latch
 // before it trusts the result.
+// A kernel that has stored into memory of the host takes a microsecond longer to end, since the device waits until the
+// bus has taken the store. So a plan with tells_seldom stores the done_word only where none has been stored for
+// kTellNs; the host then learns of the last launches by an event behind them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -117,7 +120,10 @@ struct alignas(16) LaunchCounters {
   uint64_t done;       // launches with a done_word
   uint32_t mesh_flag;  // of the last mesh operation (format/mesh.h)
   uint32_t in_graphs;  // launches with GraphWords
+  uint64_t told_ns;    // when the done_word was last stored, by the device's clock; of plans with tells_seldom
+  uint64_t reserved;
 };
+inline constexpr uint64_t kTellNs = 1'000'000;
 
 // The numbers of the last launch by a graph that has begun, and of the last one that has ended.
 // LaunchCounters::in_graphs counts them; differences only are compared, as they may wrap.
@@ -222,7 +228,8 @@ struct alignas(16) Plan {
   uint32_t resident_ns;     // one-shots and packing: how long to stay for further operations (format/doorbell.h)
   uint8_t results_on_host;  // not 0: some may lie in memory of the host, which reads them there
   uint8_t in_graph;         // not 0: captured
-  uint8_t reserved[2];
+  uint8_t tells_seldom;     // not 0: the host does not wait for the done_word
+  uint8_t reserved;
   uint8_t work[kPlanWorkBytes];
 
   GC_HD const Batch& batch(uint32_t i) const { return reinterpret_cast<const Batch*>(work)[i]; }

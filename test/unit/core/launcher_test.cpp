@@ -144,6 +144,74 @@ TEST_F(LauncherTest, GraphsAreInFlightOnceTheyHaveBegun) {
   EXPECT_FALSE(launcher->in_flight());
 }
 
+// A launcher whose kernels never tell.
+struct SeldomTest : LauncherTest {
+  void SetUp() override {
+    LauncherTest::SetUp();
+    ASSERT_TRUE(told.allocate());
+    make_launcher(nullptr, nullptr, device(), &told);
+  }
+  gpu::Graph small_graph(gpu::Stream stream) {
+    EXPECT_TRUE(device().begin_capture(stream));
+    launch(queue_of(1, {stream}));
+    const auto graph = device().end_capture(stream);
+    EXPECT_TRUE(graph);
+    return *graph;
+  }
+  HostWords told{device()};
+};
+
+TEST_F(SeldomTest, AnEventTellsThatLaunchesHaveEnded) {
+  const gpu::Stream a = new_stream(), b = new_stream();
+  log.gate = false;
+  for (const gpu::Stream stream : {a, b, a}) launch(queue_of(1, {stream}));
+  EXPECT_EQ(told.done(), 0u);
+  EXPECT_TRUE(launcher->in_flight());
+  EXPECT_FALSE(launcher->rests());
+  log.gate = true;
+  ASSERT_TRUE(device().synchronize(a));
+  EXPECT_EQ(told->done, 0u);
+  EXPECT_EQ(told.done(), 3u);
+  EXPECT_FALSE(launcher->in_flight());
+  EXPECT_TRUE(launcher->rests());
+  launcher.reset();
+  EXPECT_EQ(told.done(), 0u) << "asks for an event that is gone";
+}
+
+TEST_F(SeldomTest, GraphsWaitForLaunchesBeforeTheFirstCapture) {
+  const gpu::Stream a = new_stream(), b = new_stream(), c = new_stream();
+  log.gate = false;
+  launch(queue_of(1, {a}));
+  const gpu::Graph first = small_graph(b), second = small_graph(c);
+  ASSERT_TRUE(device().launch_graph(second, c));
+  ASSERT_TRUE(device().launch_graph(first, b));
+  launch(queue_of(1, {a}));
+  for (int looks = 0; looks < 300 && log.most_running < 2; ++looks)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // where a graph does not wait, it begins
+  log.gate = true;
+  for (gpu::Stream stream : {a, b, c}) ASSERT_TRUE(device().synchronize(stream));
+  EXPECT_EQ(log.counts, (std::vector<uint64_t>{1, 3, 2, 4}));
+  EXPECT_LE(log.most_running, 1);
+  for (const gpu::Graph graph : {first, second}) ASSERT_TRUE(device().destroy_graph(graph));
+}
+
+TEST_F(SeldomTest, GraphsThatWaitDoNotKeepLaunchesFromHavingEnded) {
+  const gpu::Stream a = new_stream(), b = new_stream();
+  const gpu::Graph graph = small_graph(a);
+  launch(queue_of(1, {a}));
+  auto* const word = static_cast<uint64_t*>(words.kernel);
+  *static_cast<uint64_t*>(words.host) = 0;
+  ASSERT_TRUE(device().wait_value(b, word, 1, nullptr));
+  ASSERT_TRUE(device().launch_graph(graph, b));
+  ASSERT_TRUE(device().synchronize(a));
+  EXPECT_EQ(told.done(), 1u);
+  EXPECT_FALSE(launcher->in_flight());
+  ASSERT_TRUE(device().write_value(a, word, 1));
+  ASSERT_TRUE(device().synchronize(b));
+  EXPECT_TRUE(launcher->rests());
+  ASSERT_TRUE(device().destroy_graph(graph));
+}
+
 TEST_F(LauncherTest, StreamsOfAGroupAreAllCapturedOrNone) {
   const gpu::Stream a = new_stream(), b = new_stream();
   ASSERT_TRUE(device().begin_capture(a));

@@ -340,8 +340,8 @@ void free_persistent(gc_pending* pending) {
 
 void drain(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->drain(); }
 
-uint64_t runs() { return MpiRuntime::runs(); }
-uint64_t launches() { return MpiRuntime::launches(); }
+uint64_t runs() { return RunCounts::runs(); }
+uint64_t launches() { return RunCounts::launches(); }
 
 void look_at_wishes(gc_comm* comm, uint32_t form) {
   guarded("looking at the other ranks", [&]() -> Status {
@@ -358,7 +358,7 @@ int reduce_local(const void* in, void* inout, size_t count, int type, int op) {
     if (!device || type < 0 || op < 0) return {};
     GC_TRY_AS(done, coll::reduce_local(*device, in, inout, count, static_cast<gpucollDataType_t>(type),
                                        static_cast<gpucollRedOp_t>(op)));
-    if (done) MpiRuntime::count_run();
+    if (done) RunCounts::count_run();
     return {};
   });
   return code == Code::ok && !done ? GC_STAGE : mpi_class(code);

@@ -79,7 +79,7 @@ void MpiCommunicator::look_at_wishes(uint32_t form) {
   if (!used_device()) return hints_.look(form, false);  // this process computes on the host
   find_peers();
   const MpiRuntime& runs = form == GC_FORM_PERSISTENT ? requests().persistent_runtime() : runtime();
-  hints_.look(form, !runs.staging());
+  hints_.look(form, !runs.staging().for_all());
 }
 
 // ---- who takes part ----
@@ -93,7 +93,7 @@ bool MpiCommunicator::is_everybody() {
 bool MpiCommunicator::knows_neighbors(const gc_call& call) {
   if (!among() || !component_.ranks.empty()) return true;
   const Status told = tell_neighbors(matcher_.entries(), call, &component_);
-  if (!told) runtime().tell_staged(function_name(call.function), told);
+  if (!told) runtime().staging().tell(function_name(call.function), told);
   return told.ok();
 }
 
@@ -155,7 +155,7 @@ Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_m
     return false;
   }
   hints_.weigh(GC_FORM_BLOCKING, call.function, call_->part, all);
-  if (!all && device_memory) runtime().tell_staged(function_name(call.function), Cause::other_rank);
+  if (!all && device_memory) runtime().staging().tell(function_name(call.function), Cause::other_rank);
   if (!all) return false;
   take_lines();
   if (!description_.two_groups) GC_TRY(take_number());
@@ -206,7 +206,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_in_groups(const gc_call& ca
 bool MpiCommunicator::fits(const gc_call& call) {
   // Without all ranks no runtime communicator can be made: what they do together makes it.
   if (runtime().get() || is_everybody()) return runtime().fits(*call_, groups().why_not());
-  runtime().tell_staged(function_name(call.function), Cause::neighbors_first);
+  runtime().staging().tell(function_name(call.function), Cause::neighbors_first);
   return false;
 }
 
@@ -286,7 +286,7 @@ void MpiCommunicator::refuse(uint32_t order, uint32_t function) {
   find_peers();
   if (order == GC_ORDER_NONBLOCKING) return requests().refuse(function);
   const CallId place = {order, ++orders[order].sequence, function};
-  if (runtime().staging()) return matcher_.publish(place, GC_KIND_HOST, {});  // as all do
+  if (runtime().staging().for_all()) return matcher_.publish(place, GC_KIND_HOST, {});  // as all do
   if (Status refused = matcher_.refuse(place); !refused) {
     matcher_.failures().fail(place, *this, refused);
     guarded_report(function_name(function), refused);

@@ -33,7 +33,7 @@ class MpiCommunicator : public gc_comm {
   template <class Key>
   KeptCall* find(const Key& call) {
     drain();
-    return runtime().staging() ? nullptr : kept_.find(call);
+    return runtime().staging().for_all() ? nullptr : kept_.find(call);
   }
   // kept: the call as find() has found it, if it has.
   Result<Answer> run(const gc_call& call, DeviceCall* kept);

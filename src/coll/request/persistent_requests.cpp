@@ -127,7 +127,7 @@ Result<bool> PersistentRequests::give_place(const PersistentSchedule::Step& sche
   if (gc_step_kind(step) == GC_STEP_PLACE) {
     GC_TRY_AS(placed_, placing_->in_group ? dry_run(*placing_) : launcher_.prepare(*placing_));
   } else {
-    runtime_.tell_staged(name_of(placing_->call.place), Cause::persistent_places);
+    runtime_.staging().tell(name_of(placing_->call.place), Cause::persistent_places);
   }
   if (placed_ == Readiness::waiting) return false;
   placing_->steps = present_step();

@@ -101,7 +101,7 @@ Result<bool> RequestDriver::decide(Request& call) {
     sequence_.window().let_go(place.number);
     sequence_.window().decided(place.number);
     weigh(call, false);
-    if (call.call.part.has_device_memory) call.runtime->tell_staged(name_of(place), Cause::other_rank);
+    if (call.call.part.has_device_memory) call.runtime->staging().tell(name_of(place), Cause::other_rank);
     give_to_host(call);
     return false;
   }

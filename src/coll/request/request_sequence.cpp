@@ -68,7 +68,7 @@ void RequestSequence::publish(Request& call, uint32_t flags) {
   call.stage = Request::Stage::published;
   call.wait = {place, nullptr, call.call.part.has_device_memory || gc_mutant(112)};
   if (place.number == 0) return;
-  const bool refuses = !call.wrong && !call.runtime->staging();
+  const bool refuses = !call.wrong && !call.runtime->staging().for_all();
   if (call.on_device || refuses) window_.keep(place.number);
   const bool ready = call.on_device && !refuses && is_first(call);
   if (ready) order_.expect_number();

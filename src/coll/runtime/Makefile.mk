@@ -4,4 +4,7 @@ GC_COLL_SOURCES += \
 	src/coll/runtime/kept_calls.cpp \
 	src/coll/runtime/kept_calls.h \
 	src/coll/runtime/mpi_runtime.cpp \
-	src/coll/runtime/mpi_runtime.h
+	src/coll/runtime/mpi_runtime.h \
+	src/coll/runtime/run_counts.h \
+	src/coll/runtime/staging.cpp \
+	src/coll/runtime/staging.h

@@ -12,7 +12,16 @@
 namespace gpucoll::coll {
 namespace {
 
-constexpr char kEveryCall[] = "a collective on device memory, as all others,";
+// Returns whether two ranks use one device on which their kernels cannot run side by side: then they would wait for
+// each other's time slices.
+bool is_device_shared(const std::vector<gc_board_line>& lines) {
+  for (size_t a = 0; a < lines.size(); ++a)
+    for (size_t b = a + 1; b < lines.size(); ++b)
+      if (!std::memcmp(lines[a].device, lines[b].device, sizeof lines[a].device) &&
+          !(lines[a].flags & lines[b].flags & GC_DEVICE_SHARES))
+        return true;
+  return false;
+}
 
 }  // namespace
 
@@ -20,7 +29,7 @@ void MpiRuntime::finish(core::Closing& closing) {
   if (!runtime_) return;
   made_.store(nullptr, std::memory_order_relaxed);
   closing.add(std::move(runtime_));
-  staging_only_ = true;
+  staging_.end();
 }
 
 // Tells a reason that the user can mend once, by one rank where all see it; other reasons only where choices are asked
@@ -28,44 +37,22 @@ void MpiRuntime::finish(core::Closing& closing) {
 void MpiRuntime::stage_for_ever(int because_of, const Status& why) {
   const bool here_only = why.code() != Code::invalid_usage;
   const bool warn = why.code() != Code::unsupported && (here_only || description_.rank == 0);
-  why_staging_ = Cause::unreachable_rank;
-  more_of_why_ = "rank " + std::to_string(because_of) + " " + why.what();
-  level_of_why_ = warn ? log::Level::warn : log::Level::info;
-  staging_only_ = true;
-}
-
-// Warns of what ranks are once a process, and not for each communicator.
-void MpiRuntime::tell_for_ever() {
-  static std::atomic<bool> warned{false};
-  log::Level level = level_of_why_;
-  if (why_staging_ == Cause::unreachable_rank && level == log::Level::warn && warned.exchange(true))
-    level = log::Level::info;
-  causes_->tell(why_staging_, kEveryCall, more_of_why_.c_str(), level);
+  staging_.begin_for_all(Cause::unreachable_rank, "rank " + std::to_string(because_of) + " " + why.what(),
+                         warn ? log::Level::warn : log::Level::info);
 }
 
 Result<bool> MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
-  if (staging_only_) {
-    tell_for_ever();
+  if (staging_.for_all()) {
+    staging_.tell_of_all();
     return false;
   }
   Status status = make_part(call, description_.rank, description_.size, usual_, made->scratch, &made->part);
   if (made->part.is_wrong) return status;
-  if (!status) tell_staged(function_name(call.function), status);
+  if (!status) staging_.tell(function_name(call.function), status);
   made->pairs_with_gaps = reduces_pairs_with_gaps(call);
   made->has_run_so = false;
   made->kept = {};
   return status.ok();
-}
-
-// Returns whether two ranks use one device on which their kernels cannot run side by side: then they would wait for
-// each other's time slices.
-bool MpiRuntime::device_shared(const std::vector<gc_board_line>& lines) const {
-  for (size_t a = 0; a < lines.size(); ++a)
-    for (size_t b = a + 1; b < lines.size(); ++b)
-      if (!std::memcmp(lines[a].device, lines[b].device, sizeof lines[a].device) &&
-          !(lines[a].flags & lines[b].flags & GC_DEVICE_SHARES))
-        return true;
-  return false;
 }
 
 bool MpiRuntime::same_devices(const std::vector<gc_board_line>& lines) const {
@@ -76,22 +63,22 @@ bool MpiRuntime::same_devices(const std::vector<gc_board_line>& lines) const {
 
 // A runtime communicator exists only on devices that are not shared.
 bool MpiRuntime::suits(const DeviceCall& call) const {
-  if (staging_only_) return false;
-  return runtime_ ? same_devices(call.lines) : !device_shared(call.lines);
+  if (staging_.for_all()) return false;
+  return runtime_ ? same_devices(call.lines) : !is_device_shared(call.lines);
 }
 
 bool MpiRuntime::fits(const DeviceCall& call, Cause if_shared) {
   if (suits(call)) return true;
-  if (staging_only_)
-    tell_for_ever();
+  if (staging_.for_all())
+    staging_.tell_of_all();
   else
-    causes_->tell(runtime_ ? Cause::other_devices : if_shared, name_of(call.place));
+    staging_.tell(name_of(call.place), runtime_ ? Cause::other_devices : if_shared);
   return false;
 }
 
 Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
   BoardBootstrap bootstrap(description_, matcher_, meeting_, call.place, idle, ranks_);
-  core::Surroundings surroundings = {ranks_, {}, causes_};
+  core::Surroundings surroundings = {ranks_, {}, staging_.causes()};
   if (!ranks_.empty())
     surroundings.bystanders = matcher_.entries().bystanders();  // whom the others of `ranks_` may wait for
   GC_TRY_AS(runtime_, core::Communicator::create(*call.part.device, {all_kernels(), move_kernel(), packing_kernel()},
@@ -129,11 +116,8 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
       const bool idle_call = meeting_ == GC_MEETING_PERSISTENT && matcher_.failures().any_ending();
       // Through the host, Open MPI would wait for ever for a rank that does not come.
       if (made.blames() && !idle_call) return made;
-      why_staging_ = Cause::no_devices_together;
-      more_of_why_ = made.what();
-      level_of_why_ = idle_call ? log::Level::info : log::Level::warn;
-      tell_for_ever();
-      staging_only_ = true;
+      staging_.begin_for_all(Cause::no_devices_together, made.what(), idle_call ? log::Level::info : log::Level::warn);
+      staging_.tell_of_all();
       return false;
     }
   }
@@ -163,7 +147,7 @@ Result<bool> MpiRuntime::has_run(uint64_t launches) {
   const core::Fault& fault = runtime_->fault();
   const bool done = runtime_->done(launches);
   if (!fault.raised()) {
-    if (done) count_run();
+    if (done) RunCounts::count_run();
     return done;
   }
   if (fault_seen_ == Clock::time_point()) fault_seen_ = Clock::now();

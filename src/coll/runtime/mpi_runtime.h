@@ -11,15 +11,15 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "abi/abi.h"
 #include "base/mutant.h"
-#include "base/observe/causes.h"
 #include "coll/call/device_part.h"
 #include "coll/match/call_matcher.h"
+#include "coll/runtime/run_counts.h"
+#include "coll/runtime/staging.h"
 #include "core/comm/closing.h"
 #include "core/comm/communicator.h"
 
@@ -55,7 +55,7 @@ class MpiRuntime {
   // Makes a runtime of all ranks, or (set_ranks(), before prepare()) of some, this rank among them.
   MpiRuntime(const gc_comm_description& description, CallMatcher& matcher, uint32_t meeting,
              std::shared_ptr<CauseLog> causes)
-      : description_(description), matcher_(matcher), meeting_(meeting), causes_(std::move(causes)) {}
+      : description_(description), matcher_(matcher), meeting_(meeting), staging_(std::move(causes)) {}
 
   void set_ranks(std::vector<int> ranks) { ranks_ = std::move(ranks); }
 
@@ -69,13 +69,8 @@ class MpiRuntime {
   // Makes this rank's part of a call, and returns whether it can run on its device. Errors: the part is_wrong, so
   // that the host could not run the call either.
   Result<bool> plan(const gc_call& call, DeviceCall* made);
-  // Returns whether all calls go through the host from now on.
-  bool staging() const noexcept { return staging_only_; }
-  // Tells why a call goes through the host: in the log once for each cause.
-  void tell_staged(const char* call, const Status& why) {
-    causes_->tell(why.cause(Cause::unsuitable), call, why.what());
-  }
-  void tell_staged(const char* call, Cause why) { causes_->tell(why, call); }
+  Staging& staging() noexcept { return staging_; }
+  const Staging& staging() const noexcept { return staging_; }
   // Sends all calls through the host from now on, because of what rank `because_of` is or can. plan() tells of each.
   void stage_for_ever(int because_of, const Status& why);
 
@@ -112,7 +107,7 @@ class MpiRuntime {
   Result<bool> advance(bool holds_end) {
     GC_TRY_AS(const bool all, runtime_->advance(holds_end));
     const uint64_t launched = runtime_->launched();
-    launches_.fetch_add(launched - std::exchange(counted_, launched), std::memory_order_relaxed);
+    RunCounts::count_launches(launched - std::exchange(counted_, launched));
     return all;
   }
   // Begin a blocking call and launch all of it, with MPI progress; and wait for its end. If the program has threads,
@@ -127,45 +122,31 @@ class MpiRuntime {
   }
   Status await_end() {
     GC_TRY(runtime_->wait(runtime_->launched(), description_.calls->progress));
-    count_run();
+    RunCounts::count_run();
     return {};
   }
   // Returns whether the call that has made it `launches` is done, and counts it. Errors: the fault of the runtime
   // communicator, once the call is done or kernels have had time to leave.
   Result<bool> has_run(uint64_t launches);
-  // Returns how many collectives of MPI, and local reductions, this process has run on a device.
-  static uint64_t runs() noexcept { return runs_.load(std::memory_order_relaxed); }
-  static void count_run() noexcept { runs_.fetch_add(1, std::memory_order_relaxed); }
-  // Returns how many launches these took.
-  static uint64_t launches() noexcept { return launches_.load(std::memory_order_relaxed); }
 
   // Waits for what is running, and hands the runtime communicator to `closing`. The runtime has work no more then.
   void finish(core::Closing& closing);
 
  private:
-  bool device_shared(const std::vector<gc_board_line>& lines) const;
   bool same_devices(const std::vector<gc_board_line>& lines) const;
-  void tell_for_ever();
   Status make(const DeviceCall& call, void (*idle)());
   Status put_on_stream(DevicePart& part);
   Result<bool> looked_up(DeviceCall& call);
-
-  static inline std::atomic<uint64_t> runs_{0}, launches_{0};
 
   const gc_comm_description& description_;
   CallMatcher& matcher_;
   const uint32_t meeting_;
   std::vector<int> ranks_;  // empty: all
-  std::atomic<bool> staging_only_{false};
-  // Why it is, once that is so; none: it has finished.
-  Cause why_staging_ = Cause::none;
-  std::string more_of_why_;
-  log::Level level_of_why_ = log::Level::info;
+  Staging staging_;
   std::atomic<gpu::Device*> usual_{nullptr};  // the runtime communicator's device
-  const std::shared_ptr<CauseLog> causes_;
-  std::vector<gc_board_line> bound_;  // the lines by which the runtime communicator was made
-  core::CommProperties shape_ = {};   // between prepare() and begin()
-  uint64_t counted_ = 0;              // launches of the runtime communicator
+  std::vector<gc_board_line> bound_;          // the lines by which the runtime communicator was made
+  core::CommProperties shape_ = {};           // between prepare() and begin()
+  uint64_t counted_ = 0;                      // launches of the runtime communicator
   std::chrono::steady_clock::time_point fault_seen_ = {};
   std::unique_ptr<core::Communicator> runtime_;
   std::atomic<core::Communicator*> made_{nullptr};  // the same, for other threads

@@ -104,7 +104,7 @@ Result<GroupRuntime::Outcome> GroupRuntime::outcome(const DeviceCall& call) {
   if (answer == proto::LeaderAnswer::stage) return Outcome::stage;
   if (dry_runs_) return Outcome::done;
   GC_TRY(own_.take_back(call));
-  MpiRuntime::count_run();
+  RunCounts::count_run();
   return Outcome::done;
 }
 

@@ -116,7 +116,7 @@ void miss_a_rank(int rank_number) {
   const auto made = rank.runtime().prepare(call, nullptr);
   EXPECT_FALSE(made) << "all go through the host";
   EXPECT_NE(std::string(made.status().what()).find("rank 1 (process"), std::string::npos) << made.status().what();
-  EXPECT_FALSE(rank.runtime().staging());
+  EXPECT_FALSE(rank.runtime().staging().for_all());
   ASSERT_EQ(send(g_line, &over, 1, MSG_NOSIGNAL), 1);
 }
 

@@ -127,7 +127,8 @@ Status Launcher::plan(const TaskQueue& queue, const CommProperties& shape, uint6
   for (PlannedLaunch& planned : plans) {
     planned.plan.comm = context_.comm;
     planned.plan.in_graph = capture && context_.in_graphs ? 1 : 0;
-    planned.plan.tells_seldom = context_.seldom ? 1 : 0;
+    // The next launches may need the room of its items before any event is behind it.
+    planned.plan.tells_seldom = context_.seldom && planned.overflow.empty() ? 1 : 0;
     if (planned.plan.in_graph)
       planned.plan.done_word = &context_.in_graphs->ended;
     else if (!capture)
@@ -169,7 +170,8 @@ Result<bool> Launcher::advance(bool holds_end) {
   if (status && !all) return false;
   if (!status && copies_put_ != Stage::pack && copies_put_ != Stage::unpack)
     copies_->put_end(streams_.front()).ignore();  // who waits for it must see the end of what has been put
-  if (!waits_) forget_plans();                    // else look() may need them
+  if (!status && !capture_ && next_ != 0) record_end(streams_.front()).ignore();  // who waits must see it, too
+  if (!waits_) forget_plans();                                                    // else look() may need them
   copies_ = nullptr;
   graph_items_.reset();
   if (!status) return status;

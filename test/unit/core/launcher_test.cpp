@@ -178,6 +178,36 @@ TEST_F(SeldomTest, AnEventTellsThatLaunchesHaveEnded) {
   EXPECT_EQ(told.done(), 0u) << "asks for an event that is gone";
 }
 
+// The work FIFO has room for a part of it.
+TEST_F(SeldomTest, LaunchesTellWhoseItemsTakeRoom) {
+  const gpu::Stream a = new_stream();
+  launch(queue_of(20000, {a}));
+  ASSERT_TRUE(device().synchronize(a));
+  EXPECT_GT(told->done, 0u);
+  EXPECT_EQ(told.done(), launcher->launched());
+  expect_all_in_order();
+}
+
+TEST_F(SeldomTest, LaunchesEndWhereAFaultKeepsOutTheRestOfTheirGroup) {
+  constexpr size_t kKernels = 40;  // more than are launched at once
+  static const std::vector<gpu::Kernel> kernels(kKernels, kLook);
+  const gpu::Stream a = new_stream();
+  TaskQueue queue = queue_of(kKernels, {a});
+  for (size_t i = 0; i < kKernels; ++i) {
+    ASSERT_TRUE(device().prepare(kernels[i]));
+    queue.collectives[i].kernels.plan = &kernels[i];
+  }
+  ASSERT_TRUE(launcher->begin(queue, shape));
+  auto all = launcher->advance();
+  ASSERT_TRUE(all && !*all);
+  fault.raise(Status::error(Code::aborted, "enough"));
+  EXPECT_FALSE(launcher->advance());
+  EXPECT_GT(launcher->launched(), 0u);
+  ASSERT_TRUE(device().synchronize(a));
+  EXPECT_EQ(told.done(), launcher->launched());
+  EXPECT_FALSE(launcher->in_flight());
+}
+
 TEST_F(SeldomTest, GraphsWaitForLaunchesBeforeTheFirstCapture) {
   const gpu::Stream a = new_stream(), b = new_stream(), c = new_stream();
   log.gate = false;

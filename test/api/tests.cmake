@@ -175,7 +175,7 @@ gc_mutant(494 MUST_PRINT "FAILED.*Processes.ACollectiveThat" LABELS api
 gc_mutant(615 MUST_PRINT "FAILED.*Processes.ACallThatDiffers" LABELS api
   ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=2 COMMAND test/api/processes_test --gtest_filter=Processes.ACallThatDiffers*)
 # It waits from the time on when it began to settle.
-gc_mutant(623 MUST_PRINT "FAILED.*Processes.ACallThatDiffersFailsWhere" LABELS api
+gc_mutant(625 MUST_PRINT "FAILED.*Processes.ACallThatDiffersFailsWhere" LABELS api
   ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=2 COMMAND test/api/processes_test --gtest_filter=Processes.ACallThatDiffersFailsWhere*)
 # A rank that has closed logs the errors of the others.
 gc_mutant(614 MUST_PRINT "FAILED.*Processes.ARankThatHasClosed" LABELS api

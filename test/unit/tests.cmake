@@ -112,7 +112,7 @@ gc_mutant(613 MUST_PRINT "FAILED  . TcpLink" LABELS unit
   COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.ManyOpenFiles)  # a host that cannot accept is waited for
 gc_mutant(616 MUST_PRINT "FAILED  . TcpLink" LABELS unit  # nobody hears that no descriptor is left
   COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.ManyOpenFiles)
-gc_mutant(622 MUST_PRINT "FAILED.*Channel.CarriesMessagesWhere" LABELS unit  # the last one is given up in each turn
+gc_mutant(624 MUST_PRINT "FAILED.*Channel.CarriesMessagesWhere" LABELS unit  # the last one is given up in each turn
   COMMAND test/unit/net/tcp_test --gtest_filter=Channel.CarriesMessagesWhere*)
 gc_test(unit.tcp.ipv6 LABELS unit
   COMMAND ${GC_SOURCE}/test/unit/over_ipv6.sh ${GC_BUILD}/test/unit/net/tcp_test)

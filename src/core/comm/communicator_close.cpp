@@ -10,7 +10,7 @@ namespace gpucoll::core {
 
 Status Communicator::settle(void (*idle)(), int64_t since_ns) {
   await(launched(), idle, false, since_ns).ignore();
-  calls_.await(idle, gc_mutant(623) ? since_ns : monotonic_ns(), [this] { return fault().raised(); });
+  calls_.await(idle, gc_mutant(625) ? since_ns : monotonic_ns(), [this] { return fault().raised(); });
   if (gc_mutant(145) == 0) compare_calls();
   Status status = gc_mutant(141) != 0 ? fault().status() : await_graphs(idle, since_ns);
   if (!status && user_buffers_ && user_buffers_->has_granted()) notices_.await_left(*connections_, since_ns);

@@ -158,7 +158,7 @@ Status Endpoint::serve_door(const PollSet& set) {
     std::lock_guard lock(mutex_);
     if (is_unable()) short_of = unable_;
   }
-  const Spare::Spent given_up = gc_mutant(622) ? Spare::spend() : Spare::Spent();
+  const Spare::Spent given_up = gc_mutant(624) ? Spare::spend() : Spare::Spent();
   std::vector<Door::Guest> guests;
   const auto knows = [this](const proto::BootstrapHello& hello) {
     std::lock_guard lock(mutex_);

@@ -16,7 +16,7 @@ using proto::kPairLinks;
 Connections::Connections(const ConnectionsContext& context, const TuningTable* table, const CommOptions& options)
     : context_(context),
       nodes_(context.peers.node_numbers()),
-      capabilities_(capabilities_of(context.device, context.peers, table, options)),
+      capabilities_(capabilities_of(context.device, context.peers, nodes_, table, options)),
       memory_(context.device),
       mailbox_(make_page_mailbox(context.peers)) {
   LinksOptions its = {};

@@ -47,8 +47,18 @@ void set_sizes(CommProperties* properties, const gpu::Device& device, const Peer
       (param_or(params().threads, defaults.threads) + properties->warp - 1) / properties->warp * properties->warp;
 }
 
+// Returns whether the ranks may have a mesh over sockets. Where nodes have several ranks, each of which sends to all
+// ranks of the other nodes, a ring is as fast from three of these on (docs/adr/0068).
+bool may_have_network_mesh(const Nodes& nodes) {
+  constexpr int kMostElsewhere = 2;
+  int least = nodes.n_ranks();  // ranks of a node
+  for (int node = 0; node < nodes.size(); ++node) least = std::min(least, static_cast<int>(nodes.ranks(node).size()));
+  if (nodes.size() < nodes.n_ranks() && nodes.size() > 1) return nodes.n_ranks() - least <= kMostElsewhere;
+  return nodes.n_ranks() <= kMostExchanging;
+}
+
 // Sets which operations may use a mesh, as far as the facts say: it may turn out to be impossible.
-void set_meshes(CommProperties* properties, const gpu::Device& device, const Peers& peers) {
+void set_meshes(CommProperties* properties, const gpu::Device& device, const Peers& peers, const Nodes& nodes) {
   const gpu::Device::Defaults defaults = device.defaults();
   const int size = peers.size();
   const bool p2p = goes_over_p2p(peers);
@@ -58,7 +68,7 @@ void set_meshes(CommProperties* properties, const gpu::Device& device, const Pee
   if (properties->network && goes_over_tcp(peers)) {
     const uint64_t most = param_or(params().exchange_bytes, proto::kNetworkMeshData) * static_cast<uint64_t>(size);
     properties->one_shot_bytes = std::min(properties->one_shot_bytes, most);
-    most_ranks = kMostExchanging;
+    most_ranks = may_have_network_mesh(nodes) ? size : 0;
   }
   properties->mesh = size > 1 && size <= most_ranks && properties->one_shot_bytes >= static_cast<uint64_t>(size);
   properties->ll128 = p2p && (peers.common_capabilities() & proto::kKeepsLinesWhole);
@@ -99,8 +109,8 @@ bool goes_over_p2p(const Peers& peers) {
          (peers.common_capabilities() & proto::kReachesAll);
 }
 
-Capabilities capabilities_of(const gpu::Device& device, const Peers& peers, const TuningTable* table,
-                             const CommOptions& options) {
+Capabilities capabilities_of(const gpu::Device& device, const Peers& peers, const Nodes& nodes,
+                             const TuningTable* table, const CommOptions& options) {
   Capabilities its;
   CommProperties& properties = its.properties;
   properties.n_ranks = peers.size();
@@ -108,7 +118,7 @@ Capabilities capabilities_of(const gpu::Device& device, const Peers& peers, cons
   properties.network = goes_over_network(peers);
   properties.table = table;
   set_sizes(&properties, device, peers);
-  set_meshes(&properties, device, peers);
+  set_meshes(&properties, device, peers, nodes);
   its.copies = copies_of(properties, device, peers, options);
   properties.copies = certain_copies(its.copies, peers);
   its.pair_lanes = most_parts(properties);

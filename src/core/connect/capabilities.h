@@ -1,6 +1,7 @@
 // Tells what a communicator can do before it makes any connection: that follows from parameters, devices, ranks and
 // nodes alone, and is equal on all ranks.
 #pragma once
+#include "core/connect/nodes.h"
 #include "core/peer/peers.h"
 #include "core/plan/tuner.h"
 #include "gpu/device.h"
@@ -16,8 +17,8 @@ struct Capabilities {
 };
 
 // table: a tuning file's; null: none.
-Capabilities capabilities_of(const gpu::Device& device, const Peers& peers, const TuningTable* table,
-                             const CommOptions& options);
+Capabilities capabilities_of(const gpu::Device& device, const Peers& peers, const Nodes& nodes,
+                             const TuningTable* table, const CommOptions& options);
 // Returns whether some links go over a network.
 bool goes_over_network(const Peers& peers);
 // Returns whether all links go over P2P, as far as the facts say: a link may still turn out to be another.

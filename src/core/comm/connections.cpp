@@ -105,7 +105,7 @@ Status Connections::make_network_mesh(PeerWait& wait) {
   GC_TRY_AS(network_mesh_, NetworkMesh::create(rank(), size(), memory_));
   MailboxBootstrap bootstrap(*mailbox_, wait, Purpose::connections, context_.peers);
   uint32_t nothing = 0;
-  if (nodes_.size() > 1 && nodes_.size() < size()) {
+  if (nodes_.some_have_several()) {
     const Status opened = contained([&] { return open_network_mesh(bootstrap); });
     GC_TRY(context_.peers.agree(bootstrap, opened, &nothing));
   }

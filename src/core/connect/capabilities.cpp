@@ -51,10 +51,10 @@ void set_sizes(CommProperties* properties, const gpu::Device& device, const Peer
 // ranks of the other nodes, a ring is as fast from three of these on (docs/adr/0068).
 bool may_have_network_mesh(const Nodes& nodes) {
   constexpr int kMostElsewhere = 2;
+  if (!nodes.some_have_several()) return nodes.n_ranks() <= kMostExchanging;
   int least = nodes.n_ranks();  // ranks of a node
   for (int node = 0; node < nodes.size(); ++node) least = std::min(least, static_cast<int>(nodes.ranks(node).size()));
-  if (nodes.size() < nodes.n_ranks() && nodes.size() > 1) return nodes.n_ranks() - least <= kMostElsewhere;
-  return nodes.n_ranks() <= kMostExchanging;
+  return nodes.n_ranks() - least <= kMostElsewhere;
 }
 
 // Sets which operations may use a mesh, as far as the facts say: it may turn out to be impossible.

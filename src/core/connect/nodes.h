@@ -28,8 +28,10 @@ class Nodes {
   int node_of(int rank) const { return node_of_[static_cast<size_t>(rank)]; }
   // Returns the ranks of a node in ascending order.
   const std::vector<int>& ranks(int node) const { return ranks_[static_cast<size_t>(node)]; }
+  // Returns whether there are several nodes, of which some have several ranks.
+  bool some_have_several() const { return size() > 1 && size() < n_ranks(); }
   // Returns whether rings differ from channel to channel (rings.h), and with them the order of reductions.
-  bool rings_differ() const { return size() > 1 && size() < n_ranks(); }
+  bool rings_differ() const { return some_have_several(); }
 
  private:
   std::vector<int> node_of_;

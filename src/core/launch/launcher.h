@@ -53,8 +53,7 @@ struct LaunchContext {
   CauseLog* causes = nullptr;                      // null: nobody is told of slow launches
   const proto::GraphWords* graphs_told = nullptr;  // in_graphs as the host sees it
   const DeviceState* device_state = nullptr;       // null: nobody watches the device
-  HostWords* seldom =
-      nullptr;  // not null: kernels tell of their end seldom, and the words learn of an event behind them
+  HostWords* seldom = nullptr;  // not null: kernels tell seldom of their end, and the words learn of an event
 };
 
 class Launcher final : public InFlight {
